@@ -87,11 +87,11 @@ def stub() -> Iterator[str]:
 
 def questions(url: str, n: int, name: str) -> tuple:
     "A model on a server, and questions of two thousand words, made as they are needed."
-    from refnb.models.language.models import ask_of, the_model
+    from refnb.models.language.models import request_of, the_model
 
     m = the_model("gpt-4o-mini", base_url=url, key=KEY, decoding={"max_tokens": 64})
     story = "Ann met Bea by the river . " * 285
-    return m, (ask_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
+    return m, (request_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
 
 
 def ours(url: str, n: int, name: str, at_once: int) -> float:
@@ -272,10 +272,10 @@ import time, torch
 torch.set_num_threads(1)
 from refnb.benchmarks.tasks import find_task
 from refnb.core.documents import Document
-from refnb.models.coreference.texts import text_of
+from refnb.models.coreference.texts import encoded_text
 from refnb.models.registry import find_system
 docs = find_task("bookcoref/gold").documents
-text = text_of(Document("all", tuple(s for d in docs for s in d.sentences)))
+text = encoded_text(Document("all", tuple(s for d in docs for s in d.sentences)))
 start = time.process_time()
 find_system("coref-minilm").net().resolve(text)
 print(time.process_time() - start)

@@ -13,7 +13,7 @@ from refnb.models.annotation.linking import link_by_cast
 from refnb.models.coreference.learning import load_resolver, pack
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import train
-from refnb.models.coreference.texts import cast_of
+from refnb.models.coreference.texts import persons_of
 
 ROOT = Path(__file__).parents[1]
 docs = litbank("test")
@@ -28,7 +28,7 @@ def coreference(folder: Path) -> str:
 
 
 def links(folder: Path) -> str:
-    net, casts, linked = load_resolver(folder), [cast_of(d) for d in docs], []
+    net, casts, linked = load_resolver(folder), [persons_of(d) for d in docs], []
     for d in casts:
         found = link_by_cast(net, d, [Character(n) for n in d.names])
         linked.append(Document(d.doc_key, d.sentences, tuple(map(tuple, found)), d.names))

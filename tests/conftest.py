@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from refnb.core.settings import load_settings
 from refnb.results.notebooks import notebook_of
-from refnb.results.reproduce import BatchRuns, job_of
+from refnb.results.reproduce import BatchRuns, table_job
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault(
@@ -76,7 +76,7 @@ def make_table():
             for k, v in clean(home, **variables).items():
                 m.setenv(k, v)
             m.chdir(home)
-            job = job_of(name, parameters)
+            job = table_job(name, parameters)
             for _ in BatchRuns(load_settings()).of(job):
                 pass
             run_cells(notebook_of(name), **job.parameters | {"out": str(home / "reports")})

@@ -147,7 +147,7 @@ GUARDS = [
     ),
     Guard(
         "replies that were not read are told",
-        "commands.running:not_read",
+        "commands.running:unread_counts",
         "lambda *a: {}",
         "commands/test_run_command.py",
         "not_read",

@@ -13,11 +13,11 @@ from ..core.documents import Document
 from ..core.runs import Run, clusters_id
 from refnb.core.summaries import (
     SUMMARY,
-    card_of,
-    card_of_documents,
     find_summaries,
+    outline_of,
+    outline_of_documents,
     read_summary,
-    write_card,
+    write_outline,
     write_summary,
 )
 from ..metrics.choice import credit
@@ -60,14 +60,14 @@ def write_run_summary(
             docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several)]
         counts = task.hook(task.card.score)(task, docs)
         if task.known:
-            write_card(card_of_documents(task.name, task.items, task.blobs), reports)
+            write_outline(outline_of_documents(task.name, task.items, task.blobs), reports)
     elif task.known and task.shape == "choice":
         by_id, like = {q.id: q for q in task.questions}, task.card.like
         credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
         if like:
             other = find_task(like, task.settings)
-            write_card(card_of(like, other.questions, other.blobs), reports)
-        write_card(card_of(task.name, task.questions, task.blobs), reports, like)
+            write_outline(outline_of(like, other.questions, other.blobs), reports)
+        write_outline(outline_of(task.name, task.questions, task.blobs), reports, like)
     else:
         return None
     where = reports if task.known else None

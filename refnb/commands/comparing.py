@@ -68,7 +68,7 @@ def compare_(
     what: Annotated[list[str], arg("WHAT", _WHAT)],
     gold: Gold = "",
     by: Annotated[str, opt(_VALUES)] = "",
-    mode: Mode = "strict",
+    mode: ModeOption = "strict",
     out: Annotated[str, opt(_FOLDER)] = "",
     json: Json = False,
 ):
@@ -77,7 +77,7 @@ def compare_(
     from refnb.benchmarks.tasks import is_task
     from refnb.models.published.logs import asked_otherwise
     from refnb.models.registry import find_system, is_system
-    from refnb.results.leaderboard import leaderboard, leaderboard_figure, side_by_side
+    from refnb.results.leaderboard import compare_systems, leaderboard, leaderboard_figure
     from refnb.results.scores import compare
     from refnb.results.writers import cell_text
 
@@ -112,7 +112,7 @@ def compare_(
             result |= {"difference": told, "permutation": two.permutation}
             result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict(), "missing": two.missing}
             return print_json(result | {"only_first": two.only_a, "only_second": two.only_b})
-        r = side_by_side(found, "", by, choice)
+        r = compare_systems(found, "", by, choice)
     if out:
         r.write(out, leaderboard_figure(r))
     values, texts = dict[str, dict](), dict[str, dict]()

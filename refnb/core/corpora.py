@@ -17,7 +17,7 @@ from .documents import Document, map_members
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
 from .conll import parse_conll
-from .upstream import get, registry
+from .upstream import get, upstream_files
 from .hub import hub_lack, hub_path
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
@@ -85,7 +85,7 @@ def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[D
     """Read LitBank's documents, with the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s, folder = s or load_settings(), "dbamman/litbank/coref"
-    names = sorted(Path(k).stem for k in registry() if k.startswith(f"{folder}/conll/"))
+    names = sorted(Path(k).stem for k in upstream_files() if k.startswith(f"{folder}/conll/"))
     if split:
         if not 0 <= fold < 10:
             raise CallError(f"LitBank has folds 0 to 9, not {fold}")

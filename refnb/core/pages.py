@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from .types import DataError, FormatError, Record
 from .settings import packaged
-from .looks import Look, plain
+from .looks import Look, printable
 from .files import CANARY, T, decoded, utf8, write_atomic
 
 # %% ../../nbs/core/11_pages.ipynb #bad70c31
@@ -30,7 +30,7 @@ def _templates() -> Any:
     env = Environment(
         loader=FunctionLoader(carried), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    env.filters["plain"] = plain
+    env.filters["plain"] = printable
     env.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return env
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
-           'ClusterAnswer', 'record_key', 'journal_line', 'kind_of', 'read_journal', 'Writer', 'total_usage',
+           'ClusterAnswer', 'record_key', 'journal_line', 'record_kind', 'read_journal', 'Writer', 'total_usage',
            'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'write_record',
            'RunAnswers', 'Run', 'load_run', 'open_run']
 
@@ -118,7 +118,7 @@ def journal_line(record: Any) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 
-def kind_of(journal: bytes) -> type[Answer] | type[ClusterAnswer]:
+def record_kind(journal: bytes) -> type[Answer] | type[ClusterAnswer]:
     "Tell what a journal holds: only an answer to a question says what was chosen, or why nothing was."
     own = rb'"(?:chosen|scores|reason|raw|usage|reasoning|sample)":'
     return Answer if not journal or re.search(own, journal) else ClusterAnswer
@@ -131,7 +131,7 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
     damaged: list[bytes] = []
     for path in paths:
         data = Path(path).read_bytes() if Path(path).exists() else b""
-        decode = msgspec.json.Decoder(kind_of(data)).decode
+        decode = msgspec.json.Decoder(record_kind(data)).decode
         *lines, torn = data.split(b"\n")
         for n, line in enumerate(lines, 1):
             body, checksum = line[:-18], line[-18:]  # ,"crc":"01234567"}
@@ -317,11 +317,11 @@ class RunAnswers:
         self.journal = self.folder / "answers.jsonl"
 
     def __repr__(self):
-        state = "sealed" if self.sealed else "open"
+        state = "sealed" if self.complete else "open"
         return f"{self.info.task} · {self.info.system} · {self.info.hash} ({state})"
 
     @property
-    def sealed(self) -> bool:
+    def complete(self) -> bool:
         return (self.folder / "seal.json").exists()
 
     @property
@@ -331,7 +331,7 @@ class RunAnswers:
     @property
     def kind(self) -> type:
         "The type of its records, as they show."
-        return kind_of(b"".join(p.read_bytes() for p in self.folder.glob("answers*.jsonl")))
+        return record_kind(b"".join(p.read_bytes() for p in self.folder.glob("answers*.jsonl")))
 
     @property
     def questions_path(self) -> Path:
@@ -348,7 +348,7 @@ class RunAnswers:
 
     def records(self) -> dict:
         "Return the records of a sealed run by key, checked against its seal."
-        if not self.sealed:
+        if not self.complete:
             do = "start it again to continue"
             raise DataError("the run is not complete", str(self.folder), do)
         seal = read_record(self.folder / "seal.json", Seal)
@@ -374,7 +374,7 @@ class RunAnswers:
     def whole(self) -> bool:
         "Complete, with the journal that was sealed; it may hold failures."
         try:
-            return self.sealed and bool(self.records())
+            return self.complete and bool(self.records())
         except OtherVersion:
             raise
         except (DataError, FormatError):
@@ -393,7 +393,7 @@ class Run(RunAnswers):
         "Write to the run: mends the journal, holds the lock, flushes at the end whatever happens."
         path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
-            if not shard and self.sealed and not self.whole:
+            if not shard and self.complete and not self.whole:
                 (self.folder / "seal.json").unlink()
             good, damaged = read_journal(path)
             if damaged:

@@ -16,7 +16,7 @@ from .coref import Counts, Duplicates, LinkCounts, METRICS
 from .coref import add, as_prf, mean_scores, metric, table, with_conll
 from refnb.metrics.windows import (
     LENGTH,
-    Setting,
+    Scope,
     WindowMode,
     is_window,
     pair,
@@ -39,7 +39,7 @@ class CorefScores:
     def __init__(
         self,
         counts: dict[str, dict[str, Counts | LinkCounts]],  # unit -> metric -> counts
-        setting: Setting = "full",  # full: a unit is a document; split and window: a window
+        setting: Scope = "full",  # full: a unit is a document; split and window: a window
         mode: str = "",  # how windows were cut
         documents: int = 0,  # books, where units are windows
         missing: Iterable[str] = (),  # gold without a prediction: counted as empty
@@ -152,7 +152,7 @@ def score_coref(
     gold: Document
     | Iterable,  # one document or several, or the clusters of one: [[(0, 1), (5, 5)], …]
     predicted: Document | Iterable,  # the same; documents are joined to gold by doc_key
-    setting: Setting = "full",  # full; split: windows predicted; window: books predicted, then cut
+    setting: Scope = "full",  # full; split: windows predicted; window: books predicted, then cut
     mode: WindowMode = "released",  # how `window` cuts: as the released evaluator, as the paper, fixed
     metrics: Iterable[str] | None = None,  # names; None: METRICS if exact, else CorefUD's
     singletons: bool = True,  # keep clusters of one mention, on both sides

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RULE', 'Match', 'Zeros', 'Depends', 'EXTRA', 'COREFUD', 'empty_nodes', 'same_words', 'Heads', 'tokens_of',
-           'find_heads', 'with_heads', 'Mention', 'MatchedMentions', 'match_document', 'overlap', 'resolved_zeros',
-           'count_matched']
+           'find_heads', 'with_heads', 'WordMention', 'MatchedMentions', 'match_document', 'shared_words',
+           'resolved_zeros', 'count_matched']
 
 # %% ../../nbs/metrics/03_matching.ipynb #f3a5980c
 from collections import Counter, defaultdict
@@ -153,7 +153,7 @@ Zeros = Literal["", "linear", "dependent"]
 Depends = dict[tuple[int, str], set[str]]  # (sentence, parent) -> relations
 
 
-class Mention(NamedTuple):
+class WordMention(NamedTuple):
     "A mention in terms that gold and prediction share: words are places."
 
     span: Span  # in its own document
@@ -172,7 +172,7 @@ def _mentions(
     heads: Heads,
     match: Match,
     keys: dict,  # of both sides, by what equal mentions share
-) -> list[Mention]:
+) -> list[WordMention]:
     "List the mentions of a document, cluster by cluster."
     empty, gaps, out = empty_nodes(text), "words" in d.labels, []
     ends = list(accumulate(map(len, text.sentences))) if empty else []
@@ -190,13 +190,15 @@ def _mentions(
                         depends[sentence, parent].add(relation)
             place = places[head]
             key = keys.setdefault((words, place) if match == "head" else words, len(keys))
-            out.append(Mention(span, key, words, place, c, (at[0], at[-1], len(words)), depends))
+            out.append(
+                WordMention(span, key, words, place, c, (at[0], at[-1], len(words)), depends)
+            )
     return out
 
 
-def _counted(mentions: list[Mention], singletons: bool) -> list[Mention]:
+def _counted(mentions: list[WordMention], singletons: bool) -> list[WordMention]:
     "Select the mentions that count, each once, in the order of the text."
-    once: dict[int, Mention] = {}
+    once: dict[int, WordMention] = {}
     for m in mentions:
         once.setdefault(m.key, m)
     size = Counter(m.cluster for m in once.values())
@@ -214,7 +216,7 @@ def _f1(a: set, b: set) -> float:
     return 2 * p * r / (p + r) if common else 0.0
 
 
-def _likeness_of_zeros(g: Mention, p: Mention) -> float:
+def _likeness_of_zeros(g: WordMention, p: WordMention) -> float:
     "Zeros are alike if they depend on the same words, more so if by the same relations."
     a, b = g.depends or {}, p.depends or {}
     relations = lambda depends: {(parent, r) for parent, rs in depends.items() for r in rs}
@@ -222,11 +224,11 @@ def _likeness_of_zeros(g: Mention, p: Mention) -> float:
 
 
 def _best_pairs(
-    gold: list[Mention],  # in the order of the text
-    predicted: list[Mention],  # in the order of the text
-    likeness: Callable[[Mention, Mention], float],
-    shared: Callable[[Mention], Iterable],  # only mentions with a shared thing are alike
-) -> list[tuple[Mention, Mention]]:
+    gold: list[WordMention],  # in the order of the text
+    predicted: list[WordMention],  # in the order of the text
+    likeness: Callable[[WordMention, WordMention], float],
+    shared: Callable[[WordMention], Iterable],  # only mentions with a shared thing are alike
+) -> list[tuple[WordMention, WordMention]]:
     "Find the one-to-one pairs with the largest sum of likenesses."
     near = defaultdict(list)
     for j, p in enumerate(predicted):
@@ -255,17 +257,17 @@ def _best_pairs(
 
 
 def _pairs(
-    gold: list[Mention], predicted: list[Mention], match: Match, zeros: Zeros
-) -> list[tuple[Mention, Mention]]:
+    gold: list[WordMention], predicted: list[WordMention], match: Match, zeros: Zeros
+) -> list[tuple[WordMention, WordMention]]:
     "Pair zeros by their dependencies, then equal mentions, then similar ones."
-    pairs: list[tuple[Mention, Mention]] = []
+    pairs: list[tuple[WordMention, WordMention]] = []
 
-    def left() -> tuple[list[Mention], list[Mention]]:
+    def left() -> tuple[list[WordMention], list[WordMention]]:
         taken = {id(m) for two in pairs for m in two}
         g, p = ([m for m in side if id(m) not in taken] for side in (gold, predicted))
         return g, p
 
-    def likeness(g: Mention, p: Mention) -> float:
+    def likeness(g: WordMention, p: WordMention) -> float:
         fits = g.head == p.head if match == "head" else p.words <= g.words and g.head in p.words
         return len(g.words & p.words) / len(g.words) if fits else 0.0
 
@@ -283,9 +285,9 @@ def _pairs(
 class MatchedMentions(NamedTuple):
     "Gold and prediction of a document after matching."
 
-    gold: list[Mention]  # that count, in the order of the text
-    predicted: list[Mention]
-    pairs: list[tuple[Mention, Mention]]
+    gold: list[WordMention]  # that count, in the order of the text
+    predicted: list[WordMention]
+    pairs: list[tuple[WordMention, WordMention]]
     by_rule: int  # heads that the rule found
     doubled: bool  # whether a mention appears twice
 
@@ -300,7 +302,7 @@ class MatchedMentions(NamedTuple):
         number = lambda side: {c: k for k, c in enumerate(sorted({m.cluster for m in side}))}
         rows, columns = number(self.gold), number(self.predicted)
 
-        def cells(mine: list[Mention], theirs: list[Mention], of_gold: bool) -> Cells:
+        def cells(mine: list[WordMention], theirs: list[WordMention], of_gold: bool) -> Cells:
             cluster = {m.key: m.cluster for m in theirs}
             found = ((m.cluster, cluster.get(swap.get(m.key, m.key))) for m in mine)
             both = ((a, b) if of_gold else (b, a) for a, b in found if b is not None)
@@ -308,7 +310,7 @@ class MatchedMentions(NamedTuple):
             at = np.array(sorted(n), int).reshape(-1, 2)
             return Cells(at[:, 0], at[:, 1], np.array([n[x] for x in sorted(n)], int))
 
-        def sizes(side: list[Mention]) -> np.ndarray:
+        def sizes(side: list[WordMention]) -> np.ndarray:
             return np.array([n for _, n in sorted(Counter(m.cluster for m in side).items())], int)
 
         recall = cells(self.gold, self.predicted, True)
@@ -332,7 +334,7 @@ def match_document(
     trees = [_parents(t) for t in texts]
     by_rule, doubled = 0, False
     keys: dict = {}
-    sides: list[list[Mention]] = []
+    sides: list[list[WordMention]] = []
     for k, (who, (d, _)) in enumerate(docs.items()):
         text, other = texts[k], trees[1 - k]
         size = text.size or 1 + max((s.end for c in d.clusters for s in c), default=-1)
@@ -352,7 +354,7 @@ def match_document(
     return MatchedMentions(g, p, _pairs(g, p, match, zeros), by_rule, doubled)
 
 # %% ../../nbs/metrics/03_matching.ipynb #21df5ce6
-def overlap(m: MatchedMentions) -> Counts:
+def shared_words(m: MatchedMentions) -> Counts:
     "Count the words that mentions share in the best pairing of all, for MOR."
     same = {p.key for p in m.predicted} & {g.key for g in m.gold}  # no better pairing parts them
     gold = [g for g in m.gold if g.key not in same]
@@ -377,13 +379,13 @@ def resolved_zeros(m: MatchedMentions) -> Counts:
     if all(x.depends is None for x in (*m.gold, *m.predicted)):
         return Counts(0, 0, 0, 0)
 
-    def firsts(side: list[Mention]) -> set[int]:
-        first: dict[int, Mention] = {}
+    def firsts(side: list[WordMention]) -> set[int]:
+        first: dict[int, WordMention] = {}
         for x in side:
             first.setdefault(x.cluster, x)
         return {id(x) for x in first.values()}
 
-    def anaphors(side: list[Mention], first: set[int]) -> set[int]:
+    def anaphors(side: list[WordMention], first: set[int]) -> set[int]:
         return {id(x) for x in side if x.depends is not None and id(x) not in first}
 
     of_gold, of_predicted = anaphors(m.gold, firsts(m.gold)), firsts(m.predicted)
@@ -406,7 +408,7 @@ def resolved_zeros(m: MatchedMentions) -> Counts:
 
 EXTRA: dict[str, Callable[[MatchedMentions, Table], Counts | LinkCounts]] = {
     "blanc_corefud": lambda m, t: OfEither(*blanc(t)),
-    "mor": lambda m, t: overlap(m),
+    "mor": lambda m, t: shared_words(m),
     "zeros": lambda m, t: resolved_zeros(m),
 }
 COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros", "mentions")

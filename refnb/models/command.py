@@ -21,8 +21,8 @@ from refnb.models.systems import (
     BaseSystem,
     Failure,
     Identity,
-    Said,
     System,
+    SystemAnswer,
     as_answer,
     variant_name,
 )
@@ -52,7 +52,7 @@ def read_answer(
     answered: set[str],  # ids, to which this one is added
     where: str,  # the program's name in errors
     of_document: type[ClusterAnswer] = ClusterAnswer,  # the answer to a document
-) -> Said:
+) -> SystemAnswer:
     "Read a line of a program's output as the answer to one of the items that it was asked."
     shown = line.decode("utf-8", "replace").strip()[:120]
     try:
@@ -238,7 +238,7 @@ class CommandSystem(BaseSystem):
     def begin(self, process: Process, items: Sequence[Any]):
         "Do what must go well before a running program is sent its items: nothing, for most."
 
-    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         if not items:
             return
         asked = {x.id if isinstance(x, Question) else x.doc_key: x for x in items}

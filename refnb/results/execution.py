@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LINUX', 'IMPORTED', 'ALONE', 'Fate', 'Kernel', 'manager_with', 'FailureKind', 'TableFailure', 'Executed',
            'unfinished', 'failure_of', 'import_papermill', 'run_notebook', 'execute', 'work', 'run_notebooks',
-           'Notebooks', 'verdict', 'cannot_write', 'put']
+           'Notebooks', 'fate_of_report', 'cannot_write', 'put']
 
 # %% ../../nbs/results/08_execution.ipynb #dd081900
 import gc, os, shutil, signal, subprocess, sys, tempfile, time
@@ -380,7 +380,7 @@ class Notebooks:
 Fate = Literal["new", "changed", "same", "kept"]  # kept: the earlier report
 
 
-def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> Fate:
+def fate_of_report(name: str, files: dict[str, bytes], reports: str | Path) -> Fate:
     "Tell what to do with the files of a new report of paper/table, in the folder of reports."
     old, csv = read_provenance(name, reports), f"{name}.csv"
     if not old:

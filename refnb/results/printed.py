@@ -20,7 +20,7 @@ from ..core.settings import packaged, your_folder
 from ..core.files import read_yaml
 from ..core.upstream import set_names
 from ..core.hub import hub_files
-from .notebooks import YOURS
+from .notebooks import OWN_PAPER
 
 # %% ../../nbs/results/03_printed.ipynb #92fff1b7
 Unit = Literal[
@@ -163,7 +163,7 @@ def printed(name: str) -> Printed:
     """Read the printed values of a table, paper/table. Those of a table of yours are in a YAML file of its name beside the
     notebook; without one, its unit is percent, with one decimal."""
     paper, _, table = name.partition("/")
-    if paper == YOURS and table:
+    if paper == OWN_PAPER and table:
         usual = Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
         path = Path(your_folder("tables")) / f"{table}.yaml"
         if not path.is_file():

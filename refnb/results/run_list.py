@@ -15,7 +15,7 @@ from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings
 from ..core.runs import ClusterAnswer, Run, load_run
 from ..benchmarks.tasks import find_task, is_task, task_is_here
-from .scores import as_outcomes, questions_of
+from .scores import as_outcomes, questions_of_run
 from .cluster_scores import pooled, run_counts
 
 # %% ../../nbs/results/12_run_list.ipynb #726650bd
@@ -75,20 +75,23 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
 def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
     run = load_run(folder)
-    task, records = run.info.task, (run.records() if run.sealed else run.records_so_far()).values()
+    task, records = (
+        run.info.task,
+        (run.records() if run.complete else run.records_so_far()).values(),
+    )
     failed = {r.id for r in records if r.reason == "failed"}
     answered = len({r.id for r in records} - failed)
-    metric, score = score_of(run, s) if run.sealed else ("", None)
+    metric, score = score_of(run, s) if run.complete else ("", None)
     total: int | None = answered + len(failed)
-    if not run.sealed:
+    if not run.complete:
         try:
             known = is_task(task, s) and task_is_here(task, s)
-            total = len(find_task(task, s).items if known else questions_of(run, s))
+            total = len(find_task(task, s).items if known else questions_of_run(run, s))
         except RefnbError:
             total = None
     charged = [usage.usd for r in records if (usage := getattr(r, "usage", None))]
     usd = None if None in charged else sum(x or 0 for x in charged)
-    state = "complete" if run.sealed else "open"
+    state = "complete" if run.complete else "open"
     counts = (state, answered, total, len(failed))
     return ListedRun(task, run.info.system, *counts, metric, score, usd, date, str(folder))
 

@@ -8,7 +8,13 @@ from benchmarks_altentities import departures
 from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 import refnb.benchmarks.altentities.questions as alt
-from refnb.benchmarks.altentities.questions import DOMAINS, METHODS, SPLITS, Alternative, Written
+from refnb.benchmarks.altentities.questions import (
+    ALTENTITIES_SPLITS,
+    DOMAINS,
+    METHODS,
+    Alternative,
+    Written,
+)
 from refnb.benchmarks.altentities.statistics import (
     alt_statistics,
     entities_per_expression,
@@ -203,7 +209,9 @@ def test_the_card_names_every_cell():
     cells = [(d, x) for d in DOMAINS for x in alt.settings_of(d)]
     tasks = benchmarks()["altentities"].tasks
     assert len(cells) == 11
-    assert set(tasks) == {alt.altentities_task(*cell, p) for cell in cells for p in SPLITS}
+    assert set(tasks) == {
+        alt.altentities_task(*cell, p) for cell in cells for p in ALTENTITIES_SPLITS
+    }
     for name, task in tasks.items():
         domain, _, split = alt.read_altentities_task(name)
         assert task.inputs == [alt.altentities_file(domain, split)], name
@@ -284,10 +292,10 @@ def test_songs_tell_no_html_and_have_no_oracle(sample):
     assert departures(song) == []
     for setting in alt.settings_of("songs"):
         assert not any(
-            "<" in o.description for q in alt.questions_of(song, setting) for o in q.options
+            "<" in o.description for q in alt.expression_questions(song, setting) for o in q.options
         )
     with pytest.raises(CallError, match="songs have no setting 'oracle'"):
-        alt.questions_of(song, "oracle")
+        alt.expression_questions(song, "oracle")
 
 
 # Files
@@ -353,12 +361,15 @@ def test_files_plain_and_packed_with_a_mark_and_other_line_ends(tmp_path, name, 
 def test_a_training_file_may_break_rules_that_the_other_splits_keep():
     [*_, q] = alt.parse_altentities(with_choice(41, 0, infobox=""), "f", "mixed-train")
     assert q.key == "songs-mixed-train-41"
-    assert [bool(o.description) for o in alt.questions_of(q, "infobox")[0].options] == [False, True]
+    assert [bool(o.description) for o in alt.expression_questions(q, "infobox")[0].options] == [
+        False,
+        True,
+    ]
 
 
 def test_work_grows_no_faster_than_the_questions():
     def ask(data):
-        return [x for q in alt.parse_altentities(data) for x in alt.questions_of(q)]
+        return [x for q in alt.parse_altentities(data) for x in alt.expression_questions(q)]
 
     written = json.loads(SAMPLE.read_text())
     assert tools.growth(ask, *(json.dumps(written * n).encode() for n in (1, 4))) < 5
@@ -366,7 +377,7 @@ def test_work_grows_no_faster_than_the_questions():
 
 def test_an_expression_that_names_the_target_is_kept_and_marked(sample):
     said = ("the tallowgate by Ferrow", "the old one")
-    asked = alt.questions_of(sample[4].changed(expressions=said))
+    asked = alt.expression_questions(sample[4].changed(expressions=said))
     assert [x.meta["names target"] for x in asked] == [True, False]
     at = sample[4].target_index
     choices = list(sample[4].choices)
@@ -418,10 +429,10 @@ def test_any_number_of_options(records):
     for q, record in zip(got, records, strict=True):
         assert msgspec.to_builtins(q).items() >= msgspec.to_builtins(record).items()
         for setting in alt.settings_of(q.topic):
-            for x, e in zip(alt.questions_of(q, setting), q.expressions, strict=True):
+            for x, e in zip(alt.expression_questions(q, setting), q.expressions, strict=True):
                 assert len(x.options) == len(q.choices) and x.right == (q.target_index,)
                 assert x.text[slice(*x.chars)] == e.strip()
-    ids = {x.id for q in got for x in alt.questions_of(q, "name")}
+    ids = {x.id for q in got for x in alt.expression_questions(q, "name")}
     assert len(ids) == sum(len(q.expressions) for q in got)
 
 
@@ -435,7 +446,7 @@ def test_the_opening_of_a_dialogue_is_drawn_once_and_for_all(sample):
         said = q.expressions[0]
         turns = [f"Bob: {opening}", f"Alice: {q.question}", f"Bob: {said.strip()}"]
         assert alt.dialogue(q, said).splitlines() == turns
-        assert alt.questions_of(q, opened=0)[0].text == f"{opening}\n{q.question}\n{said}"
+        assert alt.expression_questions(q, opened=0)[0].text == f"{opening}\n{q.question}\n{said}"
 
 
 # Sheets for judges

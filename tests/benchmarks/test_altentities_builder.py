@@ -10,31 +10,31 @@ from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 from scipy import sparse
 import refnb.benchmarks.altentities.questions as alt
-from refnb.benchmarks.altentities.annotation_page import VERSION, in_pages, page_id
+from refnb.benchmarks.altentities.annotation_page import ANSWERS_VERSION, in_pages, page_id
 from refnb.benchmarks.altentities.builder import (
     AltRules,
     build_altentities,
     draft_of,
+    flag_reason,
     join_expressions,
     read_drafts,
+    refusal_reason,
     release_text,
-    why_flagged,
-    why_refused,
 )
 from refnb.benchmarks.altentities.entities import (
-    WHY,
+    FILTER_REASONS,
     Candidates,
     Entity,
     Filters,
     as_choice,
-    candidates,
+    eligible_entities,
     read_entities,
     usable_sections,
 )
 from refnb.benchmarks.altentities.pairs import (
     SHARES,
-    Drawn,
-    draw,
+    DrawnPair,
+    draw_pairs,
     split_pairs,
     told_names,
     wanted_pairs,
@@ -129,7 +129,7 @@ def test_what_is_shown_and_what_is_not_are_beginnings_that_end_in_time(attribute
 def test_a_link_of_a_song_is_escaped():
     artist = {"genre": "x", "artist": "</a>&"}
     evil = entity(**SONG | {"name": '"><script>', "attributes": artist})
-    assert candidates([evil]).dropped == {"u:1": "html"}
+    assert eligible_entities([evil]).dropped == {"u:1": "html"}
     shown = as_choice(evil).description
     assert "<script>" not in shown and shown.startswith('<p><a href="https://')
 
@@ -168,16 +168,16 @@ CASES = [
 
 def test_the_filters_of_table_12():
     for change, why in CASES:
-        assert candidates([entity(**change)]).dropped.get("u:1", "") == why, change
+        assert eligible_entities([entity(**change)]).dropped.get("u:1", "") == why, change
 
 
 @given(st.lists(st.sampled_from(CASES), max_size=30), st.integers(1, 5), st.randoms())
 def test_every_entity_is_a_candidate_or_counted_once(cases, most, rng):
     table = pool_of(*(change for change, _ in cases))
-    c = candidates(table, Filters(most_songs=most))
+    c = eligible_entities(table, Filters(most_songs=most))
     kept = {e.url for e in c.entities}
     assert kept | set(c.dropped) == {e.url for e in table} and not kept & set(c.dropped)
-    assert set(c.dropped.values()) <= set(WHY)
+    assert set(c.dropped.values()) <= set(FILTER_REASONS)
     for e, (_, alone) in zip(table, cases, strict=True):
         why = c.dropped.get(e.url, "")  # another one may count only for who passes alone
         assert why == alone or not alone and why in ("popular", "twin")
@@ -185,7 +185,7 @@ def test_every_entity_is_a_candidate_or_counted_once(cases, most, rng):
     assert all(every[d] == sum(r[d] for r in each) for d in DOMAINS)
     assert sum(e.domain == "songs" for e in c.entities) <= most
     rng.shuffle(table)
-    assert candidates(table, Filters(most_songs=most)).dropped == c.dropped
+    assert eligible_entities(table, Filters(most_songs=most)).dropped == c.dropped
 
 
 def test_of_one_text_one_entity_stays():
@@ -195,14 +195,14 @@ def test_of_one_text_one_entity_stays():
 
     table = pool_of(*({"name": f"Rye {i}", "sections": texts(i)} for i in range(8)))
     twins = dict.fromkeys([f"u:00{i}" for i in (1, 3, 5, 6, 7)], "twin")
-    assert candidates(table).dropped == candidates(table[::-1]).dropped == twins
+    assert eligible_entities(table).dropped == eligible_entities(table[::-1]).dropped == twins
     songs = pool_of(*(SONG | {"name": f"Rye {i}"} for i in range(3)))
-    assert not candidates(songs).dropped, "songs are shown by their links"
+    assert not eligible_entities(songs).dropped, "songs are shown by their links"
 
 
 def test_a_denylist_is_a_file(tmp_path):
     (path := tmp_path / "denied.txt").write_text("Gunpowder # not here\n")
-    dropped = candidates(ENTITIES, SMALL.changed(denylist=str(path))).dropped
+    dropped = eligible_entities(ENTITIES, SMALL.changed(denylist=str(path))).dropped
     denied = [url for url, why in dropped.items() if why == "denied"]
     assert [url.rsplit("/", 1)[1] for url in denied] == ["The_Powder_Boat"]
     with pytest.raises(DataError, match="no such file"):
@@ -215,7 +215,7 @@ def test_a_denylist_is_a_file(tmp_path):
 def drawn_pairs(pool, method, **more) -> set[tuple[int, int]]:
     "All pairs that a method finds, each once, by their places in the pool."
     at = {e.url: i for i, e in enumerate(pool)}
-    got = draw(Candidates(tuple(pool), {}, {}), pool[0].domain, {method: 10**6}, **more)
+    got = draw_pairs(Candidates(tuple(pool), {}, {}), pool[0].domain, {method: 10**6}, **more)
     pairs = [tuple(sorted(at[e.url] for e in d.choices)) for d in got]
     assert len(set(pairs)) == len(pairs)
     return set(pairs)
@@ -288,9 +288,9 @@ def test_an_encoder_that_gives_something_else_is_refused(rows):
 def test_pairs_come_once_with_sections_and_names_that_can_be_shown(seed, domain, rng):
     c = BUILT.candidates
     wish = {m: rng.randrange(12) for m in USED[domain.upper()]}
-    got = draw(c, domain, wish, seed)
+    got = draw_pairs(c, domain, wish, seed)
     other = c._replace(entities=tuple(rng.sample(c.entities, len(c.entities))))
-    assert got == draw(other, domain, wish, seed)
+    assert got == draw_pairs(other, domain, wish, seed)
     pairs = [frozenset(e.url for e in d.choices) for d in got]
     assert len(set(pairs)) == len(pairs) and all(len(p) == 2 for p in pairs)
     n = Counter(d.method for d in got)
@@ -304,7 +304,7 @@ def test_pairs_come_once_with_sections_and_names_that_can_be_shown(seed, domain,
 def test_names_that_look_the_same_are_no_pair():
     def pairs(names, wanted):
         books = ({"name": x, "sections": {"": f"{i} word " * 60}} for i, x in enumerate(names))
-        drawn = draw(candidates(pool_of(*books)), "books", wanted)
+        drawn = draw_pairs(eligible_entities(pool_of(*books)), "books", wanted)
         return [set(told_names(*d.choices)) for d in drawn]
 
     ways = dict.fromkeys(("SAME_NAME", "UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"), 99)
@@ -331,14 +331,14 @@ def test_no_list_of_all_pairs_is_made(domain, method):
     pool = pool_of(*({"name": f"Rye (book {i})"} | same for i in range(1000)))
     tracemalloc.start()
     try:
-        assert len(draw(Candidates(tuple(pool), {}, {}), domain, {method: 50})) == 50
+        assert len(draw_pairs(Candidates(tuple(pool), {}, {}), domain, {method: 50})) == 50
         assert tracemalloc.get_traced_memory()[1] < 30e6
     finally:
         tracemalloc.stop()
 
 
 def test_targets_and_places_are_drawn():
-    got = draw(BUILT.candidates, "books", {"UNIFORM": 300})
+    got = draw_pairs(BUILT.candidates, "books", {"UNIFORM": 300})
     assert len(got) == 300 and 110 < sum(d.target_index for d in got) < 190
     assert 100 < sum(a.url < b.url for a, b in (d.choices for d in got)) < 200
 
@@ -349,7 +349,7 @@ POOL = pool_of(*[{}] * 26)
 
 @given(st.lists(st.tuples(TWO, st.integers(0, 1)), max_size=60), st.integers(0, 99))
 def test_no_target_is_in_two_splits(pairs, seed):
-    got = [Drawn("books", "UNIFORM", "", (POOL[a], POOL[b]), t) for (a, b), t in pairs]
+    got = [DrawnPair("books", "UNIFORM", "", (POOL[a], POOL[b]), t) for (a, b), t in pairs]
     splits = split_pairs(got, seed)
     assert splits == split_pairs(got, seed) and set(splits) <= set(SHARES)
     of = {target: set() for target in (d.target for d in got)}
@@ -448,19 +448,19 @@ def meant(name: str):
 
 
 def test_names_places_and_repetitions_are_flagged():
-    assert {e: " ".join(why_flagged(DRAFTS[0], e)) for e in FLAGS} == FLAGS
-    assert why_flagged(meant("E\u0301lan’s end"), "élan's END") == ["name"]
+    assert {e: " ".join(flag_reason(DRAFTS[0], e)) for e in FLAGS} == FLAGS
+    assert flag_reason(meant("E\u0301lan’s end"), "élan's END") == ["name"]
     for said, flags in (("का किताब", []), ("की, किताब!", ["repeated"])):
-        assert why_flagged(DRAFTS[0], said, ["की किताब"]) == flags, "marks are parts of words"
-    assert why_flagged(meant(" (x)"), "x") == [], "a name without a title is nowhere"
+        assert flag_reason(DRAFTS[0], said, ["की किताब"]) == flags, "marks are parts of words"
+    assert flag_reason(meant(" (x)"), "x") == [], "a name without a title is nowhere"
 
 
 @given(st.text(LETTERS, min_size=1, max_size=20).filter(str.strip), st.text(LETTERS, max_size=60))
 def test_any_name_can_be_looked_for(name, said):
-    flags = why_flagged(meant(name), said)
+    flags = flag_reason(meant(name), said)
     assert set(flags) <= {"name", "position", "repeated", "copied"}
     if re.fullmatch(r"[a-z]{4,}", name):
-        assert "name" in why_flagged(meant(name), f"that's {name.upper()}.")
+        assert "name" in flag_reason(meant(name), f"that's {name.upper()}.")
 
 
 SAID = st.sampled_from([*FLAGS, "", "x" * 5000, "\ud800", "\u200b"])
@@ -470,8 +470,8 @@ SAID = st.sampled_from([*FLAGS, "", "x" * 5000, "\ud800", "\u200b"])
 def test_joined_expressions_are_fit_and_counted(parts, keep, least):
     got = join_expressions(DRAFTS[:2], {DRAFTS[0].id: parts}, keep, least)
     kept = [e for qs in got.files.values() for q in qs for e in q.expressions]
-    assert not any(map(why_refused, kept))
-    assert keep or not any(why_flagged(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept))
+    assert not any(map(refusal_reason, kept))
+    assert keep or not any(flag_reason(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept))
     few = got.counts.get("kept", 0) < least
     assert got.short == tuple(d.id for d in DRAFTS[0 if few else 1 : 2])
     assert few or len(kept) >= least
@@ -486,7 +486,7 @@ def answered(drafts, **first) -> str:
     answers = [{"id": d.id} | said for d in drafts]
     answers[0] |= first
     order = [d.id for d in drafts]
-    about = {"page": page_id(drafts), "version": VERSION, "participant": "abcdefghij"}
+    about = {"page": page_id(drafts), "version": ANSWERS_VERSION, "participant": "abcdefghij"}
     return json.dumps(about | {"order": order, "answers": answers})
 
 

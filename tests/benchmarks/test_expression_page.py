@@ -9,9 +9,9 @@ from core_mutations import good_or_one_line, mutated
 from pages_documents import NASTY
 from servers import Tree
 from refnb.benchmarks.altentities.annotation_page import (
-    LEAST,
-    MOST,
-    VERSION,
+    ANSWERS_VERSION,
+    LEAST_ANSWERS,
+    MOST_ANSWERS,
     annotation_page,
     collect,
     in_pages,
@@ -24,8 +24,8 @@ from refnb.benchmarks.altentities.builder import (
     AltRules,
     build_altentities,
     draft_of,
+    flag_reason,
     release_text,
-    why_flagged,
 )
 from refnb.benchmarks.altentities.entities import read_entities
 from refnb.benchmarks.altentities.questions import bare_title, read_altentities
@@ -127,7 +127,7 @@ def handed(drafts=DRAFTS, **fields) -> bytes:
     said = {"expressions": ["the old one", "what I had on Sunday", "not the other"], "seconds": 9.5}
     answers = [{"id": d.id} | said for d in drafts]
     order, page = [d.id for d in drafts], page_id(drafts)
-    about = {"page": page, "version": VERSION, "participant": "abcdefghij", "order": order}
+    about = {"page": page, "version": ANSWERS_VERSION, "participant": "abcdefghij", "order": order}
     return json.dumps(about | {"answers": answers} | fields, indent=1).encode()
 
 
@@ -309,9 +309,9 @@ def test_answers_are_checked_while_they_are_written(bob, mine):
     bob.press("Enter")
     assert bob.screen() == "write" and "cannot stay" in bob.shown("#problem")
     assert bob.js("document.activeElement.id") == "answer0"
-    bob.js(bob.put(*[""] * MOST))
+    bob.js(bob.put(*[""] * MOST_ANSWERS))
     bob.submit()
-    assert f"at least {LEAST} answers" in bob.shown("#problem")
+    assert f"at least {LEAST_ANSWERS} answers" in bob.shown("#problem")
     assert bob.js("document.activeElement.id") == "answer0"
     bob.js(bob.put("x" * 5000))
     assert "too long: 5000 of at most 4999" in bob.said()[0]
@@ -362,13 +362,13 @@ def test_browser_and_refnb_flag_the_same(bob, mine):
         first = "document.querySelector('#answers .said').textContent"
         theirs = [bob.js(f"{bob.put(text)}, {first}") for text in SAID]
         for text, told in zip(SAID, theirs, strict=True):
-            flags = why_flagged(d, text)
+            flags = flag_reason(d, text)
             assert ("says the name" in told) == ("name" in flags), (d.meant.name, text)
             place = "position" in flags and "name" not in flags  # one thing is told
             assert ("says where" in told) == place, (d.meant.name, text)
         for pair in TWICE:
             bob.js(bob.put(*pair))
-            repeated = "repeated" in why_flagged(d, pair[1], pair[:1])
+            repeated = "repeated" in flag_reason(d, pair[1], pair[:1])
             assert ("written this" in bob.said()[1]) == repeated, pair
         bob.js("finish([])")
 
@@ -451,7 +451,7 @@ def test_names_and_roles_for_who_does_not_see(bob, mine):
     named = [n for n in nodes if "role" in n and n.get("name", {}).get("value")]
     found = [(n["role"]["value"], n["name"]["value"]) for n in named]
     boxes = [name.partition(",")[0] for role, name in found if role == "textbox"]
-    assert boxes == [f"Answer {k}" for k in range(1, MOST + 1)]
+    assert boxes == [f"Answer {k}" for k in range(1, MOST_ANSWERS + 1)]
     buttons = {name for role, name in found if role == "button"}
     assert buttons == {"Next", "I cannot answer this one"}
     assert {("heading", "Question 1 of 1"), ("progressbar", "0 of 1 done")} <= {*found}

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from refnb.benchmarks.identifyme.builder import (
-    KINDS,
     NONE,
     PAPER,
+    QUESTION_KINDS,
     RELEASED,
     RULES_OF_THUMB,
     Known,
     build_identifyme,
-    candidates,
+    eligible_mentions,
     likeness,
     mention_table,
     ranked,
@@ -40,7 +40,7 @@ from refnb.core.files import read_jsonl
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, Question, Span
 from refnb.metrics.choice import credit
-from refnb.models.language.prompts import marked
+from refnb.models.language.prompts import mark_mention
 from refnb.models.registry import find_system
 import tools
 
@@ -127,12 +127,12 @@ def test_texts_have_their_hashes(built, test_set):
 
     assert md5(lines(test_set)) == "529e861fc57fb05254dade88dc86f7d3"
     assert md5(lines(built.questions("dev"))) == "cd650d5882c2cc568d5dfc07239149e6"
-    texts = list(map(marked, test_set))
+    texts = list(map(mark_mention, test_set))
     assert sum(map(len, texts)) == 6_068_226
     assert md5("\n".join(texts)) == "acd9d566579dbb057340e6c472cf2278"
     # the one question that was released in full: mention 300 of Great Expectations
     [q] = [q for q in test_set if q.id == "1400_great_expectations_brat_0:300"]
-    assert md5(marked(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
+    assert md5(mark_mention(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
 
 
 def test_baselines_have_their_known_scores(test_set):
@@ -150,7 +150,7 @@ def test_stories_and_pools_have_the_paper_s_sizes(built):
     named = {"PRON": 8_984, "NOM": 2_210, "PROP": 1_929}
     assert dict(built.mentions.kind.value_counts()) == named
     assert sum(len(x.names) for x in stories) == 608
-    assert [len(candidates(built.mentions, k)) for k in KINDS] == [1_386, 1_361]
+    assert [len(eligible_mentions(built.mentions, k)) for k in QUESTION_KINDS] == [1_386, 1_361]
 
 
 def test_all_the_authors_names_find_their_clusters(s, litbank, documents):
@@ -168,7 +168,7 @@ def test_all_the_authors_names_find_their_clusters(s, litbank, documents):
 def test_the_ranking_needs_no_help(built, litbank, kind, most, cut):
     """Without the released order every test item is among the 450, and points never rise along it.
     An item has a point for each that it is harder than, half of one where they are equal."""
-    pool = ranked(candidates(built.mentions, kind), kind)
+    pool = ranked(eligible_mentions(built.mentions, kind), kind)
     criteria = [-pool.fuzzy if kind == "NOM" else pool.net]
     criteria += [pool[c] for c in ("nearest", "nearest_nominal", "nearest_like")]
     values = np.array(criteria)[:, :, None]
@@ -188,8 +188,8 @@ def test_the_implied_ranks_decide_between_equals_alone(documents, built, litbank
     def ids(b, kind):
         return [q.id for q in b.blocks["LitBank", "test", kind]]
 
-    moved = [sum(map(str.__ne__, ids(plain, k), ids(built, k))) for k in KINDS]
-    assert dict(zip(KINDS, moved, strict=True)) == {"NOM": 15, "PRON": 36}
+    moved = [sum(map(str.__ne__, ids(plain, k), ids(built, k))) for k in QUESTION_KINDS]
+    assert dict(zip(QUESTION_KINDS, moved, strict=True)) == {"NOM": 15, "PRON": 36}
     with pytest.raises(DataError, match="are the documents and names those of the release"):
         build_identifyme(documents[:20], known=Known(implied_ranks(litbank), {}, {}))
 
@@ -251,7 +251,7 @@ def test_fantasycoref_options_come_from_the_same_stream(s, built, rows):
 def test_the_paper_mode_does_as_the_text_says(documents):
     b = build_identifyme(documents, "paper")
     assert not any(q.meta["doubled_option"] for q in b.questions()) and b.rules == PAPER
-    nominal, pronominal = (candidates(b.mentions, kind, PAPER) for kind in KINDS)
+    nominal, pronominal = (eligible_mentions(b.mentions, kind, PAPER) for kind in QUESTION_KINDS)
     assert len(nominal) == 1_336 and nominal.fuzzy.max() < 75 and pronominal.net.min() == 0
     pronouns = b.mentions.words[b.mentions.kind == "PRON"]
     assert not pronouns.str.endswith(" 's").any()

@@ -3,8 +3,8 @@
 import csv, gzip, itertools, json
 import pytest
 from hypothesis import given, settings as how, strategies as st
-from refnb.benchmarks.kitmus.files import build_files, clusters_of, scope_sentences, split_files
-from refnb.benchmarks.kitmus.sampler import SPLITS, Resources, Sampler
+from refnb.benchmarks.kitmus.files import build_files, entity_places, scope_sentences, split_files
+from refnb.benchmarks.kitmus.sampler import KITMUS_SPLITS, Resources, Sampler
 from refnb.benchmarks.kitmus.tasks import the_resources
 from refnb.benchmarks.tasks import find_task
 from refnb.commands.cli import main
@@ -14,7 +14,7 @@ from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import DataError, FormatError, RefnbError, Span
 from refnb.core.upstream import blob_id, files_of
-from refnb.metrics.antecedents import Links, Pronoun, by_field, linked, together
+from refnb.metrics.antecedents import Links, Pronoun, by_field, joined_candidates, together
 from refnb.metrics.choice import credit
 from refnb.models.published.kitmus import kitmus_scores, predicted_files
 from refnb.models.registry import find_system
@@ -75,7 +75,7 @@ def test_all_predictions_that_are_here_make_the_committed_summaries(s, tmp_path)
     files = [p for p in predicted_files() if p.split == "test" and p.file.size is not None]
     tasks = {name: find_task(name, own) for name in sorted({p.task for p in files})}
     for p in files:
-        assert run(tasks[p.task], p.system, s=own).sealed
+        assert run(tasks[p.task], p.system, s=own).complete
     made = sorted((tmp_path / "reports").rglob("run-*.json"))
     assert len(made) == len(files)
     for path in made:
@@ -95,7 +95,7 @@ def test_published_predictions_have_their_known_scores(s, tmp_path):
     assert len(rows) > 10
     for r in rows if FULL else rows[:1]:
         task = f"kitmus/{r['variant']}/{r['entities']}/test"
-        assert run(task, f"published/{r['model']}/run-{r['run']}", s=own).sealed
+        assert run(task, f"published/{r['model']}/run-{r['run']}", s=own).complete
         got = kitmus_scores(r["model"], task, own)
         [found] = [
             x for x, name in zip(got.runs, got.names, strict=True) if f"/run-{r['run']}@" in name
@@ -168,7 +168,7 @@ def test_the_paper_mode_puts_each_resource_into_one_split():
 
     r = Resources(files, doubled=True)
     subtasks = list(Sampler(r, "paper", [2, 3], (1, 1, 1)).subtasks(["background-both"]))
-    assert [t.split for t in subtasks] == [*SPLITS, *SPLITS]
+    assert [t.split for t in subtasks] == [*KITMUS_SPLITS, *KITMUS_SPLITS]
     for splits in (subtasks[:3], subtasks[3:]):
         pools = [t.pools for t in splits]
         every = [
@@ -215,7 +215,7 @@ def test_any_number_of_entities(resources, n):
     sampler = Sampler(resources, "paper", [n], (1, 1, 20))
     [*_, t] = sampler.subtasks(["background-both"])
     for i in t:
-        clusters = clusters_of(scope_sentences(i, "full-text"), n)
+        clusters = entity_places(scope_sentences(i, "full-text"), n)
         assert sorted(map(len, clusters)) == [2] * (n - 1) + [3]
         assert (len(i.names), len(i.knowledge)) == (n, 2 * n)
         assert sum(w.entity == i.answer for x in i.task for w in x) == 2
@@ -299,10 +299,14 @@ ENDS = st.sampled_from([(0, 0), (2, 2), (4, 4), (0, 1), (3, 4)])
 
 @given(st.lists(st.lists(ENDS, max_size=4), max_size=4))
 def test_laws_of_links(clusters):
-    one = linked(GOLD[0], clusters)
+    one = joined_candidates(GOLD[0], clusters)
     c = by_field(GOLD[:1], {"a": one})["all"]
     assert c.correct <= c.right <= 1 and c.predicted <= 2
-    assert linked(GOLD[0], clusters[::-1]) == linked(GOLD[0], clusters * 2) == one
+    assert (
+        joined_candidates(GOLD[0], clusters[::-1])
+        == joined_candidates(GOLD[0], clusters * 2)
+        == one
+    )
     assert c.accuracy <= c.antecedent.recall == c.lenient
 
 

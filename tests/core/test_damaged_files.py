@@ -11,7 +11,7 @@ from core_readers import encoded, places, read_or_one_line
 from core_refused import refused
 from refnb.benchmarks.kitmus import reading
 from refnb.core.files import write_atomic
-from refnb.core.gap import COLUMNS, parse_gap_rows
+from refnb.core.gap import GAP_COLUMNS, parse_gap_rows
 from refnb.core.types import RefnbError
 from tools import FULL, HANG, growth
 
@@ -116,7 +116,10 @@ def jsonl(n: int) -> bytes:
 
 LINEAR = {
     "a key that appears twice": (lambda data: read(data, "jsonl"), jsonl),
-    "columns": (parse_gap_rows, lambda n: "\t".join([*COLUMNS, *map(str, range(n)), "0"]).encode()),
+    "columns": (
+        parse_gap_rows,
+        lambda n: "\t".join([*GAP_COLUMNS, *map(str, range(n)), "0"]).encode(),
+    ),
     "brackets of conllu": (lambda data: read(data, "conllu"), conllu),
     "a begin line": (
         lambda data: read(data, "conll"),

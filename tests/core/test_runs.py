@@ -87,7 +87,7 @@ def written(run: Run, ids: list[str], shard: str = "", **how):
 @pytest.mark.parametrize("until", [0, 5, 11])
 def test_an_interrupted_run_goes_on_where_it_was(runner, settings, tmp_path, until):
     stopped = runner.stop(until)
-    assert list(stopped.answers_so_far()) == IDS[:until] and not stopped.sealed
+    assert list(stopped.answers_so_far()) == IDS[:until] and not stopped.complete
     run, asked = runner.go()
     assert asked == IDS[until:] and list(run.answers()) == IDS
     plain, _ = Runner(settings(runs=str(tmp_path / "plain"))).go()

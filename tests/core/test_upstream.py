@@ -373,7 +373,7 @@ def test_a_download_onto_a_full_disk_is_told_and_goes_on(tree, settings, disk):
 
 
 def test_every_registered_file_is_known_by_content_and_stays_below_its_commit():
-    files, repos = u.registry(), u.known_sets().repos
+    files, repos = u.upstream_files(), u.known_sets().repos
     for f in files.values():
         assert re.fullmatch("[0-9a-f]{40}", f.blob) and re.fullmatch("[0-9a-f]{40}", f.commit), f
         assert (f.commit, f.licence) == (repos[f.repo].commit, repos[f.repo].licence) and f.licence
@@ -387,7 +387,7 @@ def test_every_registered_file_is_known_by_content_and_stays_below_its_commit():
 
 def test_a_file_of_unknown_size_is_counted(settings):
     "It has no size to tell before a download, but it is known and wanted like any other."
-    unknown = [f for f in u.registry().values() if f.size is None]
+    unknown = [f for f in u.upstream_files().values() if f.size is None]
     assert unknown and all(u.files_of(f.key) == [f] for f in unknown)
     survey = u.survey(unknown[0].key, settings())
     assert (survey.files, survey.size, survey.here, survey.to_come) == (1, 0, 0, 0)
@@ -395,7 +395,7 @@ def test_a_file_of_unknown_size_is_counted(settings):
 
 def test_the_local_copy_is_right(upstream, settings):
     s = settings(upstream=str(upstream))
-    here = [f for f in u.registry().values() if u.local_path(f, s)]
+    here = [f for f in u.upstream_files().values() if u.local_path(f, s)]
     assert len(here) > 500 and {f.size is None for f in here} == {False}
     for f in here[:: 1 if FULL else 12]:
         assert len(refnb.get(f, s)) == f.size, f

@@ -122,7 +122,7 @@ def test_a_checkpoint_of_another_encoder_is_refused(toy, tmp_path):
 
 def test_a_run_on_gold_mentions_is_another_run_and_keeps_them(toy):
     done, given = (toy.run("sample/bookcoref", given=x) for x in ("", "gold"))
-    assert done.sealed and len(done.answers()) == 6
+    assert done.complete and len(done.answers()) == 6
     assert "given=gold" in given.info.system and given.info.system != done.info.system
     gold = refnb.task("sample/bookcoref", toy.settings).gold
     assert all(
@@ -161,7 +161,7 @@ def test_how_it_was_trained_and_reads_is_in_its_name(toy, upstream):
 
 def test_questions_are_answered_through_clusters(toy):
     done = toy.run("sample/ferryman")
-    assert done.sealed and len(done.answers()) == 29
+    assert done.complete and len(done.answers()) == 29
     assert len(toy.run("sample/bookcoref/filter", limit=5).answers_so_far()) == 5
     refused("cannot choose between two options", toy.run, "sample/altentities")
 

@@ -61,7 +61,7 @@ def ask(stub: Any, questions: Sequence[Question], s: Any, tolerate: float = 0, *
         runs = [load_run(p.parent).answers_so_far() for p in Path(s.runs).rglob("run.json")]
         so_far = {i: a for answers in runs for i, a in answers.items() if i in ids}
         return Asked(so_far, bills[-1], str(e), None)
-    return Asked(r.answers() if r.sealed else r.answers_so_far(), bills[-1], "", r)
+    return Asked(r.answers() if r.complete else r.answers_so_far(), bills[-1], "", r)
 
 
 def all_right(got: Asked, n: int) -> bool:

@@ -3,7 +3,7 @@
 import json
 from hypothesis import strategies as st
 from refnb.core.documents import Document
-from refnb.core.gap import COLUMNS, GapRow
+from refnb.core.gap import GAP_COLUMNS, GapRow
 from refnb.core.reading import FORMATS, WRITERS
 from refnb.core.types import Span
 
@@ -198,7 +198,9 @@ def gap_text(rows) -> str:
         quoted = any(c in text for c in '"\t\r\n')
         return '"' + text.replace('"', '""') + '"' if quoted else text
 
-    return lined([COLUMNS, *([cell(getattr(r, f)) for f in COLUMNS.values()] for r in rows)])
+    return lined(
+        [GAP_COLUMNS, *([cell(getattr(r, f)) for f in GAP_COLUMNS.values()] for r in rows)]
+    )
 
 
 # Small files that are read

@@ -99,7 +99,7 @@ ALT = questions.read_altentities(packaged("data/sample/altentities.json"), "samp
 DRAFTS = [builder.draft_of(q, "sample", n) for n, q in enumerate(ALT[:2])]
 HANDED_IN = {
     "page": annotation_page.page_id(DRAFTS),
-    "version": annotation_page.VERSION,
+    "version": annotation_page.ANSWERS_VERSION,
     "participant": "abcdefghij",
     "order": [d.id for d in DRAFTS],
     "answers": [
@@ -126,7 +126,7 @@ KITMUS_ROW = GAP_ROW.changed(
     b_offset=8,
 )
 TABLE = gap_text([KITMUS_ROW]).encode()
-CARD = summaries.card_of("sample/identifyme", QUESTIONS)
+CARD = summaries.outline_of("sample/identifyme", QUESTIONS)
 INFO = runs.RunInfo(
     CARD.task, "random", {"questions": CARD.questions}, settings={"seed": 1}, prompt="which?"
 )
@@ -263,7 +263,7 @@ def of_notebook(path: Path):
 
 
 def of_altentities(path: Path) -> list:
-    return list(map(questions.questions_of, questions.read_altentities(path)))
+    return list(map(questions.expression_questions, questions.read_altentities(path)))
 
 
 def of_yaml(kind: type) -> Callable[[Path], object]:
@@ -317,7 +317,7 @@ READERS = {
     "run": of_run("run.json"),
     "seal": of_run("seal.json"),
     "journal": of_run("answers.jsonl"),
-    "card": Reader(encoded(CARD), summaries.read_card),
+    "card": Reader(encoded(CARD), summaries.read_outline),
     "summary": Reader(
         encoded(summaries.Summary(INFO, SEAL, CREDIT, runs.SCHEMA)),
         lambda path: summaries.read_summary(path, CARD),

@@ -245,7 +245,7 @@ def stories():
     return out
 
 
-def by(p: made.Place, code: str, *args) -> str:
+def by(p: made.EnvironmentPlace, code: str, *args) -> str:
     "What code prints that the environment's Python runs."
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {
         "PYTHONPATH": str(packaged("data/live")),
@@ -319,7 +319,7 @@ def as_checkpoint(folder: Path, base: Path, **told) -> Path:
     return folder
 
 
-def in_place(p: made.Place, system: str, home: Path, **changed):
+def in_place(p: made.EnvironmentPlace, system: str, home: Path, **changed):
     "A system of the package in an environment that is here."
     s = load_settings(
         "/",

@@ -19,7 +19,7 @@ def through(stub, qs, s, **how):
     "Call until nothing is under way."
     for _ in range(9):
         got = step(stub, qs, s, **how)
-        if got.run is None or got.run.sealed:
+        if got.run is None or got.run.complete:
             return got
     raise AssertionError(got)
 
@@ -32,7 +32,7 @@ def sent(stub) -> list[int]:
 def test_each_call_is_one_step_and_replies_cost_a_batchs_price(stub, settings):
     s, qs = settings(), questions(25)
     got = step(stub, qs, s)
-    assert not got.run.sealed and "1 batch under way" in got.bill.stopped
+    assert not got.run.complete and "1 batch under way" in got.bill.stopped
     direct = ask(stub, qs, s)
     assert "under way in a batch" in direct.error and "--batch" in direct.error
     done = through(stub, qs, s)

@@ -96,7 +96,7 @@ def test_each_vendor_is_asked_as_it_wants(stub, settings, dialect):
     d, n = the_dialect(dialect), len(QUESTIONS)
     how = {} if d.decoding else {"decoding": {"max_tokens": 90, "seed": 1}}
     r = asked(stub, settings, dialect, **how, **{"effort": "low"} if "effort" in d.fields else {})
-    assert r.sealed and len(stub.seen) == n
+    assert r.complete and len(stub.seen) == n
     assert all(a.chosen and a.reasoning == THOUGHTS for a in r.answers().values())
     assert seal(r)["tokens"] == {"read": 20 * n, "written": 80 * n, "reasoning": 64 * n}
     assert seal(r)["models"] == {"theirs": n}
@@ -111,7 +111,7 @@ BOUND = [(name, c) for name, d in dialects().items() if name in TAKES for c in d
 @pytest.mark.parametrize("dialect, constraint", BOUND)
 def test_what_a_reply_is_held_to_is_passed_on(stub, settings, dialect, constraint):
     r = asked(stub, settings, dialect, constraint=constraint)
-    assert r.sealed and all(a.chosen for a in r.answers().values())
+    assert r.complete and all(a.chosen for a in r.answers().values())
     assert constraint != "regex" or "Ann|Bea" in stub.seen[0].raw.decode()
 
 
@@ -180,7 +180,7 @@ def test_a_name_such_as_gpt_5_is_enough(stub, settings):
         status=400 if seen.body.keys() & {"temperature", "top_p", "max_tokens"} else 200,
     )
     r = run(QUESTIONS, "openai/gpt-5", s=settings(), base_url=stub.url, on_summary=bills.append)
-    assert r.sealed and bills[0].tokens_reasoning == 64 * len(QUESTIONS) and bills[0].usd is None
+    assert r.complete and bills[0].tokens_reasoning == 64 * len(QUESTIONS) and bills[0].usd is None
     for system in ("openai/gpt-5", "gpt-5", "gpt-4o-mini[model=gpt-5]"):
         assert find_system(system, settings(), base_url=stub.url).name == r.info.system
 
@@ -210,7 +210,7 @@ def test_a_dialect_of_yours(stub, settings, tmp_path, monkeypatch):
     card = f"kind: openai\nmodel: x\nbase_url: {stub.url}\ndialect: mine\neffort: hard\n"
     (folder / "local-llm.yaml").write_text(card)
     monkeypatch.setenv("REFNB_SYSTEMS", str(folder))
-    assert run(QUESTIONS, "local-llm", s=settings(systems=str(folder))).sealed
+    assert run(QUESTIONS, "local-llm", s=settings(systems=str(folder))).complete
     sent = {k: v for k, v in stub.seen[0].body.items() if k not in ("model", "messages")}
     assert sent == {"longest": 9, "how": {"hard": "hard"}}
     mine.write_text("title: mine\nfields: {max_tokens: [1]}\n")
@@ -238,7 +238,7 @@ def test_the_text_that_questions_share_is_marked_for_a_cache_and_paid_for(stub, 
     assert [a.usage.usd for a in r.answers().values()] == pytest.approx([usd] * 2)
     assert run(some, "anthropic/theirs", **how).folder == r.folder
     again = run(some[::-1], "anthropic/theirs", cache=False, **how)
-    assert again.sealed and len(stub.seen) == 2
+    assert again.complete and len(stub.seen) == 2
     bills, size = [], len(first["text"] + rest["text"])
     poor = how | {"on_summary": bills.append, "budget": (1.1 * size + 50 * 5) / 1e6}
     run([other], "anthropic/theirs", cache=True, **poor)

@@ -13,7 +13,7 @@ from refnb.core.settings import packaged
 from refnb.core.types import RefnbError
 from refnb.metrics.choice import credit
 from refnb.models.language import inspect_task
-from refnb.models.language.inspect_task import export_inspect, inspect_finish, verdict
+from refnb.models.language.inspect_task import export_inspect, inspect_finish, inspect_score
 from refnb.models.language.prompts import forms, render
 from stub_server import Play
 
@@ -172,14 +172,16 @@ def test_a_reply_gets_the_credit_of_a_run(tmp_path, stub, settings, task, form, 
     s = settings()
     lines = records(export_inspect(QUESTIONS[task], tmp_path / "x", "gpt-4o", form, order, s=s))
     run_credit = worth(stub, s, task, form, order, lines)
-    assert {r["id"]: verdict(r, *reply(r, i)).credit for i, r in enumerate(lines)} == run_credit
+    assert {
+        r["id"]: inspect_score(r, *reply(r, i)).credit for i, r in enumerate(lines)
+    } == run_credit
 
 
 @pytest.mark.parametrize("right", [(), (0, 2)])
 def test_none_or_several_may_be_right(tmp_path, right):
     q = QUESTIONS[FERRYMAN][0].changed(right=right)
     [r] = records(export_inspect([q], tmp_path / "x", form="choice/names"))
-    assert verdict(r, q.options[0].name).credit == 0 and tuple(r["right"]) == right
+    assert inspect_score(r, q.options[0].name).credit == 0 and tuple(r["right"]) == right
 
 
 ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}

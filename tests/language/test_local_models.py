@@ -45,7 +45,7 @@ def answers(settings, folder):
     def answers(qs, **changed) -> dict:
         s = settings(runs=f"{settings().runs}-{next(numbers)}")
         r = run(qs, "smollm2-135m", s=s, **at(folder, **{"form": TEXT_FIRST} | changed))
-        assert r.sealed
+        assert r.complete
         return r.answers()
 
     return answers
@@ -348,9 +348,9 @@ def test_weights_are_known_by_their_content(folder, tmp_path, settings):
 def test_a_run_goes_on_and_another_setting_is_another_run(settings, folder, questions):
     s, some = settings(), questions[:3]
     part = run(some, "smollm2-135m", limit=1, s=s, **at(folder))
-    assert not part.sealed and len(part.answers_so_far()) == 1
+    assert not part.complete and len(part.answers_so_far()) == 1
     done = run(some, "smollm2-135m", s=s, **at(folder))
-    assert done.sealed and done.folder == part.folder
+    assert done.complete and done.folder == part.folder
     assert all(a.usage.tokens_in and a.usage.usd == 0 for a in done.answers().values())
     for other in ({"order": "reversed"}, {"form": "choice/letters"}):
         assert run(some, "smollm2-135m", s=s, **at(folder, **other)).folder != done.folder
@@ -394,7 +394,7 @@ def test_a_run_of_several_draws_goes_on_inside_a_question(settings, folder):
     want.journal.write_bytes(b"".join(lines[:4]))  # one question, and a draw of the next
     assert len(load_run(want.folder).answers_so_far()) == 2
     again = run(few, "smollm2-135m", s=s, **how)
-    assert again.sealed and again.journal.read_bytes().splitlines(keepends=True)[:4] == lines[:4]
+    assert again.complete and again.journal.read_bytes().splitlines(keepends=True)[:4] == lines[:4]
     said = [json.loads(x)["raw"] for x in lines]
     assert [a.raw for q in few for a in again.samples()[q.id]] == said and len(set(said)) > 1
 
@@ -404,7 +404,7 @@ def test_marked_copies_of_passages_are_kept_and_not_written_twice(settings, fold
     s, memory["tokens"] = settings(), 9
     tokens = ("Anna", "left", "her", "brother", ".")
     first = run([Document(x, (tokens,)) for x in "ab"], f"local/{folder}", s=s)
-    assert set(first.answers()) == {"a", "b"} and first.sealed
+    assert set(first.answers()) == {"a", "b"} and first.complete
     n = len(batches)
     again = run([Document(x, (tokens,)) for x in "cd"], f"local/{folder}", s=s)
     assert len(batches) == n and [a.clusters for a in again.answers().values()] == [

@@ -81,7 +81,7 @@ def test_a_failed_passage_leaves_its_document_open_and_the_rest_is_not_paid_agai
     with pytest.raises(RefnbError, match="1 of"):
         run(TASK, "gpt-4o-mini", s=s, **at(stub))
     before, stub.always = len(stub.seen), oracle
-    assert run(TASK, "gpt-4o-mini", s=s, **at(stub)).sealed and len(stub.seen) == before + 1
+    assert run(TASK, "gpt-4o-mini", s=s, **at(stub)).complete and len(stub.seen) == before + 1
 
 
 @pytest.mark.parametrize(

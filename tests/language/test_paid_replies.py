@@ -9,7 +9,7 @@ from refnb import run
 from refnb.benchmarks.tasks import FERRYMAN
 from refnb.core.files import write_jsonl
 from refnb.core.types import RefnbError
-from refnb.models.language.models import Ask, Decoding
+from refnb.models.language.models import Decoding, Request
 from refnb.models.language.store import Store
 from refnb.models.running import planned
 from stub_server import Play, error
@@ -79,8 +79,8 @@ SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3}
 
 
 def test_any_change_of_what_is_asked_is_another_request_and_old_keys_stay():
-    ask = Ask("1", "Who?")
-    assert {*OTHER, "id", "decoding", "shared"} == set(Ask.__struct_fields__)
+    ask = Request("1", "Who?")
+    assert {*OTHER, "id", "decoding", "shared"} == set(Request.__struct_fields__)
     keys = {ask.changed(**{name: x}).key for name, x in OTHER.items()}
     keys |= {ask.changed(decoding=Decoding(**{k: v})).key for k, v in SETTINGS.items()}
     assert len(keys | {ask.key}) == len(OTHER) + len(SETTINGS) + 1

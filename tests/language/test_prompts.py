@@ -6,7 +6,7 @@ from hypothesis import assume, given, strategies as st
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.core.upstream import get
-from refnb.models.language.prompts import continuations, forms, pattern, render, text_of
+from refnb.models.language.prompts import continuations, forms, pattern, read_template, render
 from refnb.models.language.reading import read
 
 STORY = "Ann met Bea by the river . She smiled , and the river went on ."
@@ -26,7 +26,7 @@ def test_templates_are_the_released_ones_byte_for_byte(upstream, form):
     place = f"KawshikManikantan/IdentifyMe/data/qas/prompts/{form.partition('/')[2]}"
     instruction, wanted = (get(f"{place}/{part}.txt", s) for part in ("instruction", "format"))
     places = b"\n\nText:\n$text\n\nOptions for the answer:\n$options\n\n"
-    assert text_of(form).encode() == b"Instruction:\n" + instruction + places + wanted + b"\n"
+    assert read_template(form).encode() == b"Instruction:\n" + instruction + places + wanted + b"\n"
 
 
 READ_AS_CHOICES = sorted(name for name, f in forms().items() if f.reads != "marks")

@@ -33,7 +33,7 @@ def drawing(seen) -> Play:
 def answered(stub, s, qs=QUESTIONS, **changed):
     "A run, which is complete."
     r = run(qs, "gpt-4o-mini", s=s, **at(stub, **{"form": FORM, "decoding": WARM} | changed))
-    assert r.sealed
+    assert r.complete
     return r
 
 

@@ -267,7 +267,7 @@ def test_failures_are_tolerated_by_choice_and_asked_again_without_it(stub, setti
 
     stub.always = three_fail
     r = run(FERRYMAN, "gpt-4o-mini", tolerate=tolerate, **how)
-    assert r.sealed and r.failures() == 3 and seal(r)["reasons"]["failed"] == 3
+    assert r.complete and r.failures() == 3 and seal(r)["reasons"]["failed"] == 3
     before = len(stub.seen)
     assert run(FERRYMAN, "gpt-4o-mini", tolerate=tolerate, **how).failures() == 3
     assert len(stub.seen) == before
@@ -501,4 +501,4 @@ def test_transformers_serve_answers_as_the_same_model_does_here(tmp_path, settin
     said = lambda r: {
         i: (a.raw, a.chosen, a.reason, a.usage.tokens_in) for i, a in r.answers().items()
     }
-    assert said(far) == said(here) and far.sealed
+    assert said(far) == said(here) and far.complete

@@ -10,7 +10,7 @@ from refnb.commands.cli import main
 from refnb.core.types import DataError
 from refnb.metrics.comparisons import holm
 from refnb.metrics.uncertainty import paired_difference
-from refnb.results.leaderboard import side_by_side
+from refnb.results.leaderboard import compare_systems
 
 TASK = "sample/identifyme"
 
@@ -84,11 +84,11 @@ def test_a_leaderboard_corrects_for_its_comparisons():
         return pd.DataFrame({"id": ids, "doc_key": docs, "credit": credit, "reason": None})
 
     found = {name: system(x) for name, x in (("mine", 0.5), ("a", 0.6), ("b", 0.62), ("c", 0.7))}
-    r, mine = side_by_side(found), found["mine"].credit
+    r, mine = compare_systems(found), found["mine"].credit
     ps = {n: paired_difference(found[n].credit, mine, docs).p for n in "abc"}
     assert [r.cells[n, "p"].ours for n in ps] == holm([*ps.values()])
     assert any(r.cells[n, "p"].ours > ps[n] for n in ps) and "Holm" in r.markdown()
-    few = side_by_side({**found, "c": found["c"][:50]})
+    few = compare_systems({**found, "c": found["c"][:50]})
     assert "50 of 200 items that all answered" in few.title
 
 

@@ -6,7 +6,7 @@ import tools
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, FormatError, RefnbError
 from refnb.models.annotation.books import as_characters, read_book, read_characters
-from refnb.models.annotation.character_lists import Listed, book_characters, liscu_names
+from refnb.models.annotation.character_lists import ListedCharacter, book_characters, liscu_names
 from refnb.results.tables import Report
 
 
@@ -138,8 +138,8 @@ def test_liscu_names_characters_of_48_of_the_53_books(upstream):
 
 
 def test_a_title_matches_word_by_word_and_the_largest_guide_wins():
-    rows = [Listed("O Pioneers!", "one", n) for n in ("A", "B")]
-    rows += [Listed("o  pioneers", "two", n) for n in ("C", "D (d)", "D", "E:")]
+    rows = [ListedCharacter("O Pioneers!", "one", n) for n in ("A", "B")]
+    rows += [ListedCharacter("o  pioneers", "two", n) for n in ("C", "D (d)", "D", "E:")]
     for listed in (rows, rows[::-1]):
         assert {c.name for c in book_characters("O Pioneers", listed)} == {"C", "D", "E"}
     for other in ("Pioneers", "O Pioneers: a novel"):

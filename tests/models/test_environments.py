@@ -98,7 +98,7 @@ def test_code_of_a_repository_is_fetched_at_its_commit(coded, command, state):
     first = coded()
     assert "toy: fetching" in command("setup", "toy").out
     assert git(the_environment("toy").folder / "repository", "rev-parse", "HEAD") == first
-    assert refnb.run("sample/bookcoref", "toy").sealed
+    assert refnb.run("sample/bookcoref", "toy").complete
     coded(commit="0" * 40)
     assert state() == "out of date"
 

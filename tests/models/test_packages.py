@@ -41,7 +41,7 @@ PROOFS = 2  # canaries before short texts, and one more before long ones
 
 def test_a_worker_prints_what_it_likes_and_sees_no_key(toycoref):
     done = refnb.run(*ASK)
-    assert done.sealed and all(a.clusters for a in done.answers().values())
+    assert done.complete and all(a.clusters for a in done.answers().values())
     seen = json.loads((toycoref / "seen.json").read_text())
     assert "OPENAI_API_KEY" not in seen
     assert seen["HF_HUB_OFFLINE"] == seen["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "1"
@@ -340,7 +340,7 @@ def test_corenlp_keeps_its_place_behind_line_feeds_and_leaves_no_server(corenlp,
     said = (("\n",), ("The", "oak", "fell", "."), ("\n", "\n"), ("It", "was", "an", "oak", "."))
     done = corenlp([Document("feeds", said), SHORT])
     found = sorted([tuple(s) for s in c] for c in done.answers()["feeds"].clusters)
-    assert done.sealed and found == [[(2, 2), (10, 10)], [(4, 4), (11, 11)]]
+    assert done.complete and found == [[(2, 2), (10, 10)], [(4, 4), (11, 11)]]
     args, how = json.loads((home / "jars/seen.json").read_text())
     server = "edu.stanford.nlp.pipeline.StanfordCoreNLPServer"
     assert args[:4] == ["-Xmx4g", "-cp", str(home / "jars/*"), server]

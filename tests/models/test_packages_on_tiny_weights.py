@@ -63,7 +63,7 @@ def runs(system):
     "Both of two beginnings of stories are answered with clusters."
     docs = [Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]]
     done = refnb.run(docs, system, s=system.settings)
-    assert done.sealed and all(a.clusters for a in done.answers().values())
+    assert done.complete and all(a.clusters for a in done.answers().values())
     return done.answers()
 
 
@@ -117,7 +117,7 @@ def test_lingmess_leaves_out_no_text_in_silence(fastcoref, base, tmp_path):
     long = Document("d", stories()[0].sentences * 3)
     system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path / "weights"))
     refused("leaves out texts of more than 300 pieces; run it on windows", [long], system)
-    assert refnb.run(split(long, 40), system, s=system.settings).sealed
+    assert refnb.run(split(long, 40), system, s=system.settings).complete
 
 
 def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):

@@ -132,9 +132,9 @@ def test_the_order_of_options_never_matters(run, name):
 def test_a_run_that_stopped_goes_on_as_if_it_had_not(run, settings, tmp_path, name):
     s, task = settings(), "sample/altentities/sample40"
     first = run(task, name, 30, s)
-    assert not first.sealed and len(first.answers_so_far()) == 30
+    assert not first.complete and len(first.answers_so_far()) == 30
     whole, fresh = run(task, name, 0, s), run(task, name, s=settings(runs=str(tmp_path / "new")))
-    assert whole.folder == first.folder and whole.sealed
+    assert whole.folder == first.folder and whole.complete
     np.testing.assert_allclose(scores(whole), scores(fresh), atol=1e-5)
 
 
@@ -501,7 +501,7 @@ def test_use_is_a_program_with_a_python_of_its_own(settings, tmp_path, monkeypat
     inside.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     inside.chmod(0o755)
     done = refnb.run(asked, "use", s=s)
-    assert done.sealed and done.info.system == "use"
+    assert done.complete and done.info.system == "use"
     assert str(tmp_path) not in json.dumps(done.info.settings)
 
     def vector(text):

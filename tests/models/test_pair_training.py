@@ -117,7 +117,7 @@ def test_half_a_checkpoint_is_passed_over(own, elsewhere, monkeypatch):
 def test_a_damaged_training_is_one_line_and_is_made_again(own, elsewhere, tmp_path):
     moved = shutil.copytree(own.done().folder, tmp_path / "moved")
     ask = dict(checkpoint=str(moved))
-    assert own.run(OTHERS, **ask).sealed, "a training may be moved"
+    assert own.run(OTHERS, **ask).complete, "a training may be moved"
     path, seal = moved / "weights/model.safetensors", moved / "seal.json"
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -204,7 +204,7 @@ def test_it_answers_others_and_its_own_questions_by_cross_validation(own):
     done = own.done(folds=2)
     ask = dict(checkpoint=str(done.folder))
     others = own.run(OTHERS, **ask)
-    assert others.sealed and others.info.data["weights"] == done.seal.weights
+    assert others.complete and others.info.data["weights"] == done.seal.weights
     assert others.info.settings["trained"] == "trained on jars.jsonl"
     mine = own.run(own.file, **ask).answers()
     assert done.seal.held_out == np.mean([credit(q, mine[q.id]) for q in JARS])
@@ -226,7 +226,7 @@ def test_development_questions_stand_in_and_it_is_said(own, elsewhere, upstream)
     assert said == [f"{told}; judged by nothing"]
     assert done.seal.trained_on == ["altentities/books/name/dev"] and done.seal.questions == 1979
     found = refnb.run("altentities/books/name/test/sample30", "cross-encoder", s=s)
-    assert found.sealed and found.info.data["weights"] == done.seal.weights, "found by itself"
+    assert found.complete and found.info.data["weights"] == done.seal.weights, "found by itself"
     assert found.info.settings["trained"] == told
     system = refnb.find_system("cross-encoder", checkpoint=str(done.folder))
     for asked in ("books/name/dev/sample30", "books/oracle/dev"):  # the same expressions

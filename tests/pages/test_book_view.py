@@ -11,7 +11,7 @@ from refnb.core.documents import Document
 from refnb.core.files import CANARY
 from refnb.core.types import DataError, Span
 from refnb.metrics.differences import matched
-from refnb.results.pages.book_view import STATES, aligned, layout, meetings
+from refnb.results.pages.book_view import PLACE_STATES, aligned, layout, meetings
 from tools import growth, here, live_in, one_line
 
 pytest_plugins = "pages_browser"
@@ -23,7 +23,7 @@ STORY = sample(characters=True)[0]
 
 
 def states(gold: Document, predicted: Document) -> Counter:
-    return Counter(STATES[x] for x in aligned(matched(gold, predicted)).states.values())
+    return Counter(PLACE_STATES[x] for x in aligned(matched(gold, predicted)).states.values())
 
 
 @given(once, once, st.randoms())

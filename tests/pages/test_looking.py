@@ -11,7 +11,7 @@ from refnb.core.documents import Document, named
 from refnb.core.types import CallError, DataError, Span
 from refnb.core.upstream import get
 from refnb.metrics.coref import scores
-from refnb.metrics.differences import STATES, differences, mention_states, side_by_side
+from refnb.metrics.differences import MENTION_STATES, compare_texts, entity_changes, mention_states
 from tools import ROOT, growth, run_cells
 
 WORDS = [f"w{i}" for i in range(SIZE)]
@@ -55,7 +55,7 @@ def looks(d: Document, other: Document | None = None) -> list[tuple[str, str]]:
     "Every look at a document, in HTML and as text."
     last = max((end for c in d.clusters for _, end in c), default=-1)
     last = d.size - 1 if d.sentences else last
-    made = [d.entities(), *map(d.cluster, range(len(d.clusters))), side_by_side(d, other or d)]
+    made = [d.entities(), *map(d.cluster, range(len(d.clusters))), compare_texts(d, other or d)]
     if last >= 0:
         made += [d.around(last), d.around((0, last), 3)]
     if d.sentences:
@@ -89,7 +89,7 @@ def test_others_text_is_read_as_it_stands():
     evil = ["<script>", "b"]
     gold = document([[(0, 0)], [(1, 1)]], WORDS, evil)
     merged = document([[(0, 0), (1, 1)]], WORDS)
-    assert "<script" not in differences(gold, merged)._repr_html_()
+    assert "<script" not in entity_changes(gold, merged)._repr_html_()
 
 
 # Boxes around mentions
@@ -166,9 +166,9 @@ LOOKS = {
     "entities": lambda d: d.entities(1000)._repr_html_(),
 }
 COMPARED = {
-    "side by side": lambda d: side_by_side(d, shifted(d))._repr_html_(),
+    "side by side": lambda d: compare_texts(d, shifted(d))._repr_html_(),
     "names": named,
-    "differences": lambda d: differences(d, shifted(d)),
+    "differences": lambda d: entity_changes(d, shifted(d)),
     "states": lambda d: mention_states(d, shifted(d)),
 }
 
@@ -189,7 +189,7 @@ def test_work_grows_no_faster_than_the_book(look):
 def test_a_large_book_is_compared_as_a_small_one_is():
     gold = book(400_000)
     predicted = shifted(gold)
-    n, rows = states(gold, predicted), differences(gold, predicted)
+    n, rows = states(gold, predicted), entity_changes(gold, predicted)
     assert n["right"] + n["wrong entity"] + n["missed"] == rows.mentions.sum() == len(gold.mentions)
     assert rows.in_best.sum() == n["right"]
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_shown_is_told():
         (lambda: d.cluster("An"), "did you mean Ann"),
         (lambda: d.find(""), "nothing to search for"),
         (lambda: Document("e").around(0), "0 tokens"),
-        (lambda: side_by_side(d, d, around=99), "12 tokens"),
+        (lambda: compare_texts(d, d, around=99), "12 tokens"),
         (lambda: d.changed(sentences=()).find("w"), "no text"),
     ]:
         with pytest.raises((CallError, DataError)) as e:
@@ -249,16 +249,16 @@ def test_what_cannot_be_shown_is_told():
 def test_numbers_of_tables_name_places_and_clusters():
     d = document([[(0, 1), (4, 4)], [(3, 3)]], WORDS)
     place = mention_states(d, d).iloc[1].start  # a number of pandas
-    assert repr(d.cluster(differences(d, d).index[0])).startswith("0: 2 mentions")
+    assert repr(d.cluster(entity_changes(d, d).index[0])).startswith("0: 2 mentions")
     assert repr(d.around(place)) == repr(d.around(3)) == repr(d.around((place, place)))
-    either = (repr(side_by_side(d, d, around=x, width=2)) for x in (place, 3))
+    either = (repr(compare_texts(d, d, around=x, width=2)) for x in (place, 3))
     assert len(set(either)) == 1
 
 
 def test_nothing_or_less_than_nothing_can_be_asked_for():
     d = document([[(0, 1), (4, 4)], [(3, 3)]], ["w"] * SIZE, ["a", "b"])
     few = [look for n in (0, -1) for look in (d.find("w", n=n), d.cluster(0, n=n), d.entities(n))]
-    for look in (*few, d.around(3, width=-9), side_by_side(d, d, around=3, width=-9)):
+    for look in (*few, d.around(3, width=-9), compare_texts(d, d, around=3, width=-9)):
         Shown(look._repr_html_())
     assert "12 hits" in repr(d.find("w", n=-1)) and "and 12 more" in repr(d.find("w", n=-1))
 
@@ -281,9 +281,9 @@ def test_without_text_everything_still_works(clusters):
 def test_the_text_of_either_side_is_used_and_must_be_the_same():
     with_text, without = document([[(0, 1)]], WORDS), document([[(0, 1)]])
     for gold, predicted in ((with_text, without), (without, with_text)):
-        assert "w3" in repr(side_by_side(gold, predicted))
+        assert "w3" in repr(compare_texts(gold, predicted))
     with pytest.raises(DataError, match="10 of 12 words .*'v2'"):
-        side_by_side(with_text, document([], ["w0", "w1", "v2", *"abcdefghi"]))
+        compare_texts(with_text, document([], ["w0", "w1", "v2", *"abcdefghi"]))
 
 
 # Differences
@@ -291,7 +291,9 @@ def test_the_text_of_either_side_is_used_and_must_be_the_same():
 
 def states(gold: Document, predicted: Document):
     "How many mentions are in each state."
-    return mention_states(gold, predicted).state.value_counts().reindex(STATES, fill_value=0)
+    return (
+        mention_states(gold, predicted).state.value_counts().reindex(MENTION_STATES, fill_value=0)
+    )
 
 
 @given(free, free)
@@ -305,7 +307,7 @@ def test_every_mention_has_one_state(gold, predicted):
 @given(once, once)
 def test_states_and_entities_agree_with_each_other_and_with_the_scorer(gold, predicted):
     g, p = document(gold), document(predicted)
-    n, back, table = states(g, p), states(p, g), differences(g, p)
+    n, back, table = states(g, p), states(p, g), entity_changes(g, p)
     both = n["right"] + n["wrong entity"]
     precision, recall = scores(g.clusters, p.clusters, ["mentions"])["mentions"][:2]
     assert precision == pytest.approx(both / max(1, len(p.mentions)))
@@ -327,7 +329,7 @@ def test_a_perfect_prediction_is_right_in_any_order(gold, random):
     other = [random.sample(c, len(c)) for c in random.sample(gold, len(gold))]
     g, p = document(gold), document(other)
     assert set(mention_states(g, p).state) <= {"right"}
-    assert set(differences(g, p).verdict) <= {"whole"}
+    assert set(entity_changes(g, p).verdict) <= {"whole"}
 
 
 def test_an_entity_is_whole_split_merged_or_vanished():
@@ -343,11 +345,11 @@ def test_an_entity_is_whole_split_merged_or_vanished():
     gold = Document("d", clusters=tuple(at(*x) for x, _ in fate.values()), names=tuple(fate))
     found = [(*range(10), 30, 31), range(10, 15), range(15, 20), (20,), (*range(40, 60), 99)]
     predicted = Document("d", clusters=tuple(at(*x) for x in found))
-    t = differences(gold, predicted).set_index("name")
+    t = entity_changes(gold, predicted).set_index("name")
     assert t.verdict.to_dict() == {name: verdict for name, (_, verdict) in fate.items()}
     assert t.loc["swallowed", "merged_with"] == "whole" and t.spurious.sum() == 1
     assert t.loc["other twin", "merged_with"] == "twin"
-    mild = differences(gold, predicted, found_at_least=0.1, strange_at_most=0.9)
+    mild = entity_changes(gold, predicted, found_at_least=0.1, strange_at_most=0.9)
     assert mild.verdict.tolist().count("whole") == 5
 
 
@@ -371,7 +373,7 @@ def test_mentions_of_animal_farm_are_found_as_the_scorer_says(upstream):
         both = n["right"] + n["wrong entity"]
         assert round(100 * both / (both + n["spurious"]), 2) == precision, name
         assert round(100 * both / len(gold.mentions), 2) == recall, name
-    boxer = differences(gold, predicted).set_index("name").loc["Boxer"]
+    boxer = entity_changes(gold, predicted).set_index("name").loc["Boxer"]
     assert (boxer.verdict, boxer.in_best) == ("merged", 0)  # he became Napoleon
 
 

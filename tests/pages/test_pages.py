@@ -18,7 +18,7 @@ from refnb.core.documents import Document
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, DataError, Span
 from refnb.metrics.choice import outcomes
-from refnb.metrics.differences import differences, side_by_side
+from refnb.metrics.differences import compare_texts, entity_changes
 from refnb.models.annotation.checking import correction_page
 
 pytest_plugins = "pages_browser"
@@ -91,8 +91,8 @@ def makers(folder, *texts: str) -> dict:
         "document": d._repr_html_,
         "entities": d.entities()._repr_html_,
         "scores": refnb.score(outcomes([q], [Answer(q.id, (0,))]), "kind")._repr_html_,
-        "side by side": side_by_side(d, other)._repr_html_,
-        "differences": differences(d, other)._repr_html_,
+        "side by side": compare_texts(d, other)._repr_html_,
+        "differences": entity_changes(d, other)._repr_html_,
     }
 
 

@@ -29,7 +29,7 @@ from refnb.results.papers.altentities_rules import (
     words_in_common,
 )
 from refnb.results.papers.altentities_sheets import (
-    Drawn,
+    SheetRow,
     answers_that_earned,
     read_labels,
     shares_by_hand,
@@ -144,8 +144,8 @@ def test_rules_take_any_text(text):
 # Sheets of answers
 
 
-def drawn(domain="songs") -> list[Drawn]:
-    return [Drawn(q, i) for q in SAMPLE.of(domain) for i in range(len(q.expressions))]
+def drawn(domain="songs") -> list[SheetRow]:
+    return [SheetRow(q, i) for q in SAMPLE.of(domain) for i in range(len(q.expressions))]
 
 
 def fill(path: Path, labels: list[str]) -> Path:
@@ -218,7 +218,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
 
 def test_a_sheet_is_no_formula_and_is_not_written_over(tmp_path):
     q = SAMPLE.of("songs")[0].changed(expressions=("=1+1", "@x"))
-    [path] = write_labellings(tmp_path, "right", {"songs": [Drawn(q, 0), Drawn(q, 1)]})
+    [path] = write_labellings(tmp_path, "right", {"songs": [SheetRow(q, 0), SheetRow(q, 1)]})
     rows = csv.DictReader(path.read_text().splitlines())
     assert sorted(r["expression"] for r in rows) == ["'=1+1", "'@x"]
     with pytest.raises(CallError, match="right-songs.csv"):

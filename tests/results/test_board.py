@@ -8,7 +8,7 @@ from refnb.core.settings import load_settings
 from refnb.core.types import DataError, Lack
 from refnb.core.upstream import files_of, set_names
 from refnb.results.board import Fault, Stale, board, plan
-from refnb.results.execution import verdict
+from refnb.results.execution import fate_of_report
 from refnb.results.printed import TAKES, printed, table_names, value_of, ways
 from refnb.results.tables import Report
 import tools
@@ -201,7 +201,7 @@ def test_a_corrected_print_means_the_same_for_every_table(home, written, name):
     less.write(folder)
     files = [p for p in folder.rglob("*") if p.is_file()]
     files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
-    assert verdict(name, files, home / "reports") == "kept"
+    assert fate_of_report(name, files, home / "reports") == "kept"
 
 
 def test_another_run_of_a_system_makes_a_report_stale(home, written):

@@ -13,7 +13,7 @@ from refnb.benchmarks.bookcoref.questions import (
     yes_no,
 )
 from refnb.benchmarks.bookcoref.statistics import (
-    READINGS,
+    COUNTING_RULES,
     ChainDistance,
     chain_distances,
     mention_distance,
@@ -121,7 +121,7 @@ documents = st.lists(chains, max_size=4).map(
 def test_statistics_do_not_depend_on_any_order(docs, random):
     mixed = lambda xs: tuple(random.sample(xs, len(xs)))
     shuffled = [d.changed(clusters=mixed([mixed(c) for c in d.clusters])) for d in mixed(docs)]
-    for reading in READINGS:
+    for reading in COUNTING_RULES:
         for singletons in (True, False):
             a, b = (statistics(x, reading, singletons).row() for x in (docs, shuffled))
             assert a == pytest.approx(b, abs=1e-6)
@@ -141,7 +141,7 @@ def test_readings_agree_where_there_is_one_document_or_one_chain(docs):
         if d.clusters:
             assert abs(mentions_per_chain([d]) - mentions_per_chain([d], "worded")) < 1e-9
         for c in d.clusters:
-            got = [mention_distance([Document("x", clusters=(c,))], r) for r in READINGS]
+            got = [mention_distance([Document("x", clusters=(c,))], r) for r in COUNTING_RULES]
             assert got == [None] * 2 if len(c) < 2 else max(got) - min(got) < 1e-9
 
 

@@ -182,7 +182,7 @@ def test_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spawn, m
     assert process.returncode == 0 and (tmp_path / "died").exists(), err
     questions, run = task_questions("sample/identifyme"), load_run(out.splitlines()[-1])
     chosen = {i: answer.chosen for i, answer in run.answers().items()}
-    assert run.sealed and chosen == {q.id: (len(q.options) // 2,) for q in questions}
+    assert run.complete and chosen == {q.id: (len(q.options) // 2,) for q in questions}
     asked = [x for f in tmp_path.glob("died.*") for x in f.read_text().splitlines()]
     assert len(questions) <= len(asked) <= len(questions) + 20 - 16
 

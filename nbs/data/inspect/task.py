@@ -7,7 +7,7 @@ from inspect_ai.dataset import Sample, json_dataset
 from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, accuracy, grouped, scorer, stderr
 from inspect_ai.solver import generate
-from refnb.models.language.inspect_task import inspect_finish, verdict
+from refnb.models.language.inspect_task import inspect_finish, inspect_score
 
 HERE = Path(__file__).parent
 ABOUT = json.loads((HERE / "about.json").read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ def refnb():
     "A reply as refnb reads it."
 
     async def score(state, target):
-        v = verdict(
+        v = inspect_score(
             state.metadata, state.output.completion, inspect_finish(state.output.stop_reason)
         )
         return Score(value=v.credit, answer=v.said)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['POSITION', 'COPIED', 'REFUSED', 'FLAGGED', 'Draft', 'draft_of', 'AltRules', 'AltBuilt', 'build_altentities',
-           'distinct_drafts', 'read_drafts', 'name_pattern', 'folded', 'says_place', 'why_refused', 'why_flagged',
-           'release_text', 'Joined', 'join_expressions']
+           'distinct_drafts', 'read_drafts', 'name_pattern', 'letters_only', 'says_place', 'refusal_reason',
+           'flag_reason', 'release_text', 'Joined', 'join_expressions']
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #1b619f99
 import json, re, unicodedata
@@ -27,18 +27,18 @@ from refnb.benchmarks.altentities.questions import (
     in_one_form,
 )
 from refnb.benchmarks.altentities.entities import (
-    LONGEST,
+    MAX_DESCRIPTION_CHARS,
     Candidates,
     Entity,
     Filters,
     as_choice,
-    candidates,
+    eligible_entities,
     shown_name,
 )
 from refnb.benchmarks.altentities.pairs import (
     SHARES,
     Encoder,
-    draw,
+    draw_pairs,
     split_pairs,
     tfidf_vectors,
     told_names,
@@ -115,7 +115,7 @@ def build_altentities(
     encoder: Encoder = tfidf_vectors,  # texts -> rows of numbers
 ) -> AltBuilt:
     "Make questions to annotate from a table of entities."
-    c = candidates(entities, rules)
+    c = eligible_entities(entities, rules)
     if not c.entities:
         none = f"none of {len(entities)} entities is left ({c.losses()})"
         do = "change a constant, or give more entities"
@@ -124,7 +124,7 @@ def build_altentities(
     wanted = {d: wanted_pairs(d, rules.questions) for d in DOMAINS if d in there}
     drafts = []
     for domain in wanted:
-        pairs = draw(c, domain, wanted[domain], rules.seed, encoder)
+        pairs = draw_pairs(c, domain, wanted[domain], rules.seed, encoder)
         splits = split_pairs(pairs, rules.seed)
         for split in SHARES:
             for n, d in enumerate(d for d, s in zip(pairs, splits, strict=True) if s == split):
@@ -190,7 +190,7 @@ def name_pattern(name: str) -> str:
     return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
 
-def folded(text: str) -> str:
+def letters_only(text: str) -> str:
     "Reduce a text to letters, with their marks, and digits."
 
     def kept(c: str) -> bool:
@@ -205,26 +205,26 @@ def says_place(expression: str) -> bool:
     return bool(re.search(POSITION, expression, re.I))
 
 
-def why_refused(expression: str) -> str:
+def refusal_reason(expression: str) -> str:
     "Explain why an expression can be no answer, or return an empty string."
     if not in_one_form(expression).strip():
         return "empty"
-    if len(expression) >= LONGEST:
+    if len(expression) >= MAX_DESCRIPTION_CHARS:
         return "long"
     return "half" if re.search("[\ud800-\udfff]", expression) else ""
 
 
-def why_flagged(q: Offer, expression: str, before: Sequence[str] = ()) -> list[str]:
+def flag_reason(q: Offer, expression: str, before: Sequence[str] = ()) -> list[str]:
     "List the flags of an expression, after those that were given before."
-    words, plain = folded(expression), in_one_form(expression)
+    words, plain = letters_only(expression), in_one_form(expression)
     pattern = name_pattern(q.meant.name)
     # Python has no classes of letters and numbers
     pattern = pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
-    shown = [] if q.domain == "SONGS" else [f" {folded(c.description)} " for c in q.choices]
+    shown = [] if q.domain == "SONGS" else [f" {letters_only(c.description)} " for c in q.choices]
     flags = {
         "name": bool(pattern and re.search(pattern, plain, re.I)),
         "position": says_place(plain),
-        "repeated": words in map(folded, before),
+        "repeated": words in map(letters_only, before),
         "copied": len(words.split()) >= COPIED and any(f" {words} " in text for text in shown),
     }
     return [flag for flag, holds in flags.items() if holds]
@@ -267,8 +267,8 @@ def join_expressions(
     for d in drafts:
         kept: list[str] = []
         for e in chain.from_iterable(collected.get(d.id, ())):
-            refused = why_refused(e)
-            why = [refused] if refused else why_flagged(d, e, kept)
+            refused = refusal_reason(e)
+            why = [refused] if refused else flag_reason(d, e, kept)
             counts.update(why)
             if not why or (keep and not refused):
                 kept.append(e)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Stream', 'EDITS', 'Encoder', 'ATTRIBUTES', 'SHOWING', 'ORDER', 'SHARES', 'lazily', 'grouped', 'within',
            'uniform_pairs', 'same_name_pairs', 'told_names', 'similar_name_pairs', 'tfidf_vectors', 'encoded',
-           'described_pairs', 'equal_pairs', 'attribute_pairs', 'apportioned', 'wanted_pairs', 'Drawn', 'draw',
-           'split_pairs']
+           'described_pairs', 'equal_pairs', 'attribute_pairs', 'apportioned', 'wanted_pairs', 'DrawnPair',
+           'draw_pairs', 'split_pairs']
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #d40d8516
 import random
@@ -211,7 +211,7 @@ def wanted_pairs(domain: str, questions: int | None = None) -> dict[str, int]:
 ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
 
-class Drawn(NamedTuple):
+class DrawnPair(NamedTuple):
     "A pair that will be a question."
 
     domain: str  # books, recipes, songs
@@ -225,13 +225,13 @@ class Drawn(NamedTuple):
         return self.choices[self.target_index].url
 
 
-def draw(
+def draw_pairs(
     c: Candidates,
     domain: str,
     wanted: Mapping[str, int] | None = None,  # by method; None: as many as the paper has
     seed: int = 0,
     encoder: Encoder = tfidf_vectors,
-) -> list[Drawn]:
+) -> list[DrawnPair]:
     "Draw pairs of a domain in random order, no pair twice."
     wanted = wanted_pairs(domain) if wanted is None else wanted
     known = USED[DOMAINS[the_domain(domain)]]
@@ -277,7 +277,7 @@ def draw(
             found += [(section, [*pair]) for pair in islice(stream, n - len(found))]
         for section, pair in found:
             rng.shuffle(pair)
-            drawn.append(Drawn(domain, method, section, (pair[0], pair[1]), rng.randrange(2)))
+            drawn.append(DrawnPair(domain, method, section, (pair[0], pair[1]), rng.randrange(2)))
     rng.shuffle(drawn)
     return drawn
 
@@ -286,7 +286,7 @@ SHARES = {"train": 0.70, "dev": 0.15, "test": 0.15}
 
 
 def split_pairs(
-    drawn: Sequence[Drawn],
+    drawn: Sequence[DrawnPair],
     seed: int = 0,  # of the order
 ) -> list[str]:
     "Choose a split for each pair: of about the right size, with the questions of a target kept together."

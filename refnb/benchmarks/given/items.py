@@ -12,7 +12,7 @@ from ...core.types import DataError, Question
 from ...core.documents import Document
 from ...core.files import in_file
 from ...core.reading import FORMATS, FileItems, Format, read_file
-from ..altentities.questions import questions_in as parse_altentities_questions
+from ..altentities.questions import parse_altentities_questions
 from ..kitmus.tasks import kitmus_questions_of
 
 # %% ../../../nbs/benchmarks/given/00_items.ipynb #ecb73e70

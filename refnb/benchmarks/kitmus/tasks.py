@@ -16,8 +16,8 @@ from ...core.settings import Settings, load_settings, packaged
 from ...core.documents import Document
 from ...core.upstream import are_here, files_of, get
 from .sampler import Instance, Resources, Sampler, Subtask, Word
-from .files import id_of, pieces, text_of
-from .reading import Text, gold_texts, pronoun_of
+from .files import id_of, joined_text, pieces
+from .reading import GoldText, gold_texts, pronoun_of
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #2ba615c7
 def the_resources(
@@ -63,13 +63,13 @@ def released_subtask(
     return _drawn(s.upstream, s.cache)[variant, n, split]
 
 
-def task_texts(t: Subtask) -> dict[str, Text]:
+def task_texts(t: Subtask) -> dict[str, GoldText]:
     "Find the pronouns of a task with their tokens, by id, for scoring."
     out = {}
     for i in t:
         tokens = tuple(w.token for s in i.knowledge + i.task for w in s)
         pronoun = pronoun_of(i)
-        out[pronoun.id] = Text(pronoun, tokens)
+        out[pronoun.id] = GoldText(pronoun, tokens)
     return out
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #42128001
@@ -84,7 +84,7 @@ def question_of(i: Instance) -> Question:
     return Question(
         id=id_of(i),
         doc_key=f"{i.variant}, templates {pair}",
-        text=text_of(sentences),
+        text=joined_text(sentences),
         chars=(end - len(words[j].token), end),
         options=tuple(Option(i.names[e - 1]) for e in order),
         right=(right,),

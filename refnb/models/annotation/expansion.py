@@ -14,7 +14,7 @@ import numpy as np
 from ...core.types import Span
 from ...core.documents import Document, sentence_starts
 from ...metrics.windows import LENGTH, split, window_starts
-from ..coreference.memory import Best, Scores, all_pairs, link
+from ..coreference.memory import Best, LinkScores, all_pairs, link
 from .linking import Linked, moved
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #c454b60b
@@ -78,7 +78,7 @@ def expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> Ex
 
 
 def expand(
-    scores: Scores,  # scores of links between the book's mentions
+    scores: LinkScores,  # scores of links between the book's mentions
     mentions: Sequence[Span],  # the book's mentions in order, including seeds
     linked: Linked,  # the seeds: known mentions of each character
     windows: Iterable[tuple[int, int]],  # first word, and one past the last

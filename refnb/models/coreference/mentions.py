@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import DataError, Span
 from .recipes import CorefModel, encoder_of
-from .texts import SHAPES, Segment, Text, segments
+from .texts import SHAPES, EncodedText, Segment, segments
 from ..pairs.encoders import load_with
 
 # %% ../../../nbs/models/coreference/02_mentions.ipynb #ce4cc60c
@@ -50,7 +50,7 @@ class Words(nn.Module):
         self.encoder.eval()
         return self
 
-    def cut(self, t: Text) -> list[Segment]:
+    def cut(self, t: EncodedText) -> list[Segment]:
         "Cut a text into segments for this encoder."
         return segments(t, self.tokenizer, self.m.segment, self.m.context)
 
@@ -76,7 +76,7 @@ class Words(nn.Module):
                 vectors[k] = sums / of.bincount(minlength=len(sums))[:, None]
         return [vectors[k] for k in range(len(some))]
 
-    def forward(self, t: Text, vectors: torch.Tensor, start: int = 0) -> torch.Tensor:
+    def forward(self, t: EncodedText, vectors: torch.Tensor, start: int = 0) -> torch.Tensor:
         "Extend the encoder's vectors of a text's words, from `start` on, by shape and quotation."
         own = slice(start, start + len(vectors))
         shape = torch.tensor(t.shape[own], device=vectors.device)
@@ -104,7 +104,7 @@ class MentionFinder(nn.Module):
         self.fit = nn.Linear(hidden, hidden, bias=False)
         self.width = nn.Parameter(torch.zeros(widest))
 
-    def forward(self, x: torch.Tensor, t: Text, at: int = 0) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, t: EncodedText, at: int = 0) -> torch.Tensor:
         "Score the spans of the words from `at` on, by start and width; -10,000 where there is none."
         n, widest = len(x), self.widest
         starts, ends = self.starts(x), self.ends(x)
@@ -124,7 +124,9 @@ class MentionFinder(nn.Module):
         scores = fit + self.start(starts) + end + self.width
         return scores.masked_fill(~torch.tensor(inside, device=x.device), -1e4)
 
-    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0) -> list[Span]:
+    def found(
+        self, x: torch.Tensor, t: EncodedText, at: int = 0, threshold: float = 0.0
+    ) -> list[Span]:
         "Find the spans with a score above the threshold among the words from `at` on."
         scores = self(x, t, at)
         if not bool(torch.isfinite(scores).all()):
@@ -136,7 +138,7 @@ class MentionFinder(nn.Module):
     def loss(
         self,
         x: torch.Tensor,  # vectors of all words
-        t: Text,
+        t: EncodedText,
         gold: Collection[Span],
         extra: int,  # wrong spans to return, at most
     ) -> tuple[torch.Tensor, list[Span]]:  # cross entropy, and the best-scored wrong spans

@@ -26,7 +26,7 @@ from ...core.upstream import reachable
 from .choices import choices
 from refnb.models.coreference.recipes import (
     CLUSTERING,
-    UNHASHED,
+    COREF_UNHASHED,
     CorefModel,
     TrainedCoref,
     changed_coref,
@@ -43,7 +43,7 @@ from ..weights import check_here, is_here
 from ...core.settings import Settings, changed_record
 from ..registry import Entry, find_system, record_of
 from ...benchmarks.run_summaries import write_run_summary
-from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, variant_name
+from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, SystemAnswer, variant_name
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
 FOLDS = 10  # of LitBank
@@ -185,7 +185,9 @@ class CorefSystem(BaseSystem):
         if len(seals) > 1:
             ids = " ".join(x.weights for x in seals)
             weights = hashlib.sha256(ids.encode()).hexdigest()[:16]
-        settings = {k: v for k, v in seals[0].model.items() if k not in (*UNHASHED, *CLUSTERING)}
+        settings = {
+            k: v for k, v in seals[0].model.items() if k not in (*COREF_UNHASHED, *CLUSTERING)
+        }
         usual = CorefModel("", kinds="all", singletons=True)
         for k, v in self._reading(task).items():
             if k not in CLUSTERING or v != getattr(usual, k):
@@ -208,7 +210,7 @@ class CorefSystem(BaseSystem):
         reading = tuple(sorted(self._reading(task).items()))
         return _loaded(folder, coref_seal(folder).weights, reading, self.settings.offline)
 
-    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         self.answered, since = len(items), time.process_time()
         try:
             for folder, some in _by_training(task, items, self._trained_folder(task)).items():
@@ -217,9 +219,9 @@ class CorefSystem(BaseSystem):
         finally:
             self.summary = Spent(round(time.process_time() - since, 2), round(peak_mb()))
 
-    def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+    def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         "Answer with one net: links in the texts behind questions, questions about mentions, or documents."
-        from refnb.models.coreference.resolvers import clusters_of_many, predicted, text_of
+        from refnb.models.coreference.resolvers import clusters_of_many, encoded_text, predicted
 
         if links := task.links:
             ids = {q.id for q in items}
@@ -227,7 +229,7 @@ class CorefSystem(BaseSystem):
             for d, clusters in zip(docs, clusters_of_many(net, docs)):
                 yield Answer(d.doc_key, links.chosen(d.doc_key, clusters))
         elif task.shape == "choice":
-            yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
+            yield from choices(items, lambda d, more: net.resolve(encoded_text(d), more=more))
         else:
             gold = task.gold if self.model.given else {}
             for d in items:

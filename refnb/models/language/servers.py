@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
-           'GIVE_UP', 'RULES', 'GRACE', 'key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
-           'error_kind', 'refused_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
-           'check_budget', 'Summary', 'Purchase', 'Buyer', 'Asking']
+           'GIVE_UP', 'RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
+           'error_kind', 'rejected_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
+           'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 import msgspec
 from ...core.types import CallError, DataError, need
-from .models import Ask, FailureKind, LanguageModel, NoReply, Reply
+from .models import FailureKind, LanguageModel, NoReply, Reply, Request
 from .models import check_taken, cost, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
 from .wire import error_words, json_of, read_reply, request
@@ -32,7 +32,7 @@ DEFAULT_URL = "https://api.openai.com/v1"
 ROOM = 1_000_000  # bytes of a reply, and a hundred more for each token that it may have
 
 
-def key_of(m: LanguageModel) -> str:
+def api_key_of(m: LanguageModel) -> str:
     "Read the key of a model's server from the environment; the word none if it takes no key."
     key = os.environ.get(m.key, "").strip() if m.key else "none"
     if not re.fullmatch("[!-~]+", key):
@@ -70,7 +70,7 @@ def client_of(
 ) -> Any:  # an openai.AsyncOpenAI
     "Make OpenAI's client of a model's server; its key comes from the environment alone."
     openai, http = need("openai", "models"), need("httpx2", "models")
-    url, key = m.base_url or DEFAULT_URL, key_of(m)
+    url, key = m.base_url or DEFAULT_URL, api_key_of(m)
     headers: dict[str, Any] = {"Accept-Encoding": "identity"}
     if urlsplit(url).hostname != "api.openai.com":  # the client takes these from the environment
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), openai.Omit())
@@ -120,12 +120,12 @@ def hider(key: str) -> Callable[[str], str]:
 
 def hidden(text: str, m: LanguageModel) -> str:
     "Write what a server says on one line, without the key."
-    return " ".join(hider(key_of(m))(text).split())[:300]
+    return " ".join(hider(api_key_of(m))(text).split())[:300]
 
 
 def covered(data: bytes, m: LanguageModel) -> bytes:
     "Return bytes without the key."
-    return hider(key_of(m))(data.decode("latin-1")).encode("latin-1")
+    return hider(api_key_of(m))(data.decode("latin-1")).encode("latin-1")
 
 # %% ../../../nbs/models/language/03_servers.ipynb #49cacaff
 TOO_LONG = re.compile(
@@ -187,7 +187,7 @@ NOT_TAKEN = re.compile(
 COMMON = {"type", "format", "text", "choice", "generationConfig"}  # words that name no one field
 
 
-def refused_field(message: str, param: str, m: LanguageModel) -> tuple[str, str]:
+def rejected_field(message: str, param: str, m: LanguageModel) -> tuple[str, str]:
     'Find the field that an error names, and the setting that goes into it; "" if none does.'
     about_texts = param.split(".")[0] in ("messages", "prompt", "input")
     if about_texts or not (param or NOT_TAKEN.search(message)):
@@ -262,7 +262,7 @@ def rejected(status: int, data: bytes, m: LanguageModel) -> Reply:
     message, code, param = error_of(data)
     kind, field, setting = error_kind(status, message, code), "", ""
     if status in (400, 422) and kind not in ("credit", "key"):
-        field, setting = refused_field(message, param, m)
+        field, setting = rejected_field(message, param, m)
     if field:
         kind = "setting"
     if kind == "filtered":
@@ -283,7 +283,7 @@ def rejected(status: int, data: bytes, m: LanguageModel) -> Reply:
     return Reply(finish="failed", kind=kind, error=error)
 
 
-def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
+def read_safely(data: bytes, m: LanguageModel, ask: Request) -> tuple[bytes, Reply]:
     "Read the bytes of a reply; return both, the bytes to be kept."
     try:
         reply = read_reply(data, ask)
@@ -291,7 +291,7 @@ def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
         error = hidden(f"the reply is broken ({e})", m)
         return data, Reply(finish="failed", kind="broken", error=error)
     text = msgspec.json.encode(reply).decode()
-    if (safe := hider(key_of(m))(text)) != text:  # the key came in pieces
+    if (safe := hider(api_key_of(m))(text)) != text:  # the key came in pieces
         return b"", msgspec.json.decode(safe, type=Reply)
     return data, reply
 
@@ -299,7 +299,7 @@ def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
 async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
-    ask: Ask,
+    ask: Request,
 ) -> tuple[bytes, Reply]:  # what came, and what it says
     "Send one question, with the client's retries; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
@@ -399,7 +399,7 @@ def check_budget(m: LanguageModel, budget: float | None) -> None:
         raise CallError(what, m.model, f"{price}, or leave the budget out")
 
 # %% ../../../nbs/models/language/03_servers.ipynb #525ccbfd
-class Summary(msgspec.Struct):
+class Bill(msgspec.Struct):
     "What a run asked, and what it cost."
 
     asked: int = 0  # questions that the server was asked
@@ -442,7 +442,7 @@ class Summary(msgspec.Struct):
 class Purchase(msgspec.Struct):
     "A request under way."
 
-    ask: Ask
+    ask: Request
     lost: Reply  # the most that it can use: what is stored if it is billed and no reply comes
     held: float  # USD of the budget
     sent: bool = False  # and without a reply so far
@@ -467,7 +467,7 @@ class Buyer:
         self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
         self.m, self.store, self.concurrency, self.known = m, store, concurrency, known
         self.budget, usd = Budget(budget, spent), 0.0 if m.price else None
-        self.bill = Summary(usd=usd, usd_at_most=usd)
+        self.bill = Bill(usd=usd, usd_at_most=usd)
         self.under_way: dict[str, Purchase] = {}  # by the request's key
         self.rows: list[Kept] = []  # replies that are not on disk yet
         self.replied = False  # the server has, to a question of this run
@@ -475,7 +475,7 @@ class Buyer:
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
 
-    def find(self, ask: Ask) -> Reply | None:
+    def find(self, ask: Request) -> Reply | None:
         "Find a reply in the store; a paid one that could not be read when it came is read again."
         kept = self.store.all(ask.key)
         if not (reply := settled(kept)):
@@ -485,7 +485,7 @@ class Buyer:
         self.bill.served += bool(reply)
         return reply
 
-    async def reply(self, ask: Ask) -> Reply | None:
+    async def reply(self, ask: Request) -> Reply | None:
         "Return a reply from the store, or buy it; None: nothing more is bought."
         try:
             key = ask.key
@@ -503,7 +503,7 @@ class Buyer:
             await asyncio.sleep(0.2)  # it is asked at this moment, here or elsewhere
         return reply
 
-    async def buy(self, ask: Ask, lost: Reply) -> Reply | None:
+    async def buy(self, ask: Request, lost: Reply) -> Reply | None:
         "Ask the server, once it can be paid for, and store what comes."
         usd, most = 0.0, cost(self.m, lost) or 0.0
         if (held := await self.budget.hold(most)) is None:
@@ -583,7 +583,7 @@ class Buyer:
             do = "answers so far are saved; rerun when the server works"
         raise DataError(what, self.m.model, do)
 
-    def summary(self) -> Summary:
+    def summary(self) -> Bill:
         "Sum up what was asked so far, and what it cost."
         models, at_most = dict(sorted(self.bill.models.items())), self.bill.usd_at_most
         return msgspec.structs.replace(
@@ -603,11 +603,11 @@ class Asking(Buyer):
 
     def replies(
         self,
-        asks: Iterable[Ask],  # read as they are needed, in a thread
-    ) -> Iterator[tuple[Ask, Reply]]:
+        asks: Iterable[Request],  # read as they are needed, in a thread
+    ) -> Iterator[tuple[Request, Reply]]:
         "Yield replies in the order in which they come, each when it is on disk."
         todo, running = iter(asks), list[Any]()
-        done: SimpleQueue[tuple[Ask, Reply] | BaseException | None] = SimpleQueue()
+        done: SimpleQueue[tuple[Request, Reply] | BaseException | None] = SimpleQueue()
 
         async def work(alone: bool = False) -> None:
             try:

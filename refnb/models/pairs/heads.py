@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MODELS', 'Example', 'PRINTED', 'TrainedSystem', 'trained_systems', 'the_trained', 'arguments_of', 'text_for',
-           'examples', 'collator', 'entailment_at', 'trainer_of', 'last_checkpoint', 'fit', 'as_scorer', 'load_reader',
-           'grid_of']
+           'examples', 'collator', 'entailment_at', 'trainer_of', 'last_checkpoint', 'train_pair_model', 'as_scorer',
+           'load_reader', 'grid_of']
 
 # %% ../../../nbs/models/pairs/02_heads.ipynb #420a3858
 import itertools, json, re
@@ -22,7 +22,7 @@ from ...core.settings import changed_record, packaged
 from ..registry import entries_of, record_of
 from ..weights import device_for, quietly
 from .encoders import PairModel, load_with
-from .scorers import Pairs, Scorer, Text, expression_of
+from .scorers import OptionText, Scorer, TextPairs, expression_of
 
 # %% ../../../nbs/models/pairs/02_heads.ipynb #bc743f3f
 class TrainedSystem(Record):
@@ -97,7 +97,7 @@ def arguments_of(x: TrainedSystem, folder: str | Path) -> Any:
 Example = tuple[str, list[str], int]  # expression, options' texts, label
 
 
-def text_for(kind: str) -> Text:
+def text_for(kind: str) -> OptionText:
     "Return the function that writes an option for models of a kind."
 
     def written(o: Option) -> str:
@@ -196,7 +196,7 @@ def last_checkpoint(folder: Path) -> str | None:
     return None
 
 
-def fit(
+def train_pair_model(
     x: TrainedSystem,
     questions: Sequence[Question],
     folder: Path,  # of checkpoints
@@ -216,7 +216,7 @@ def fit(
 def as_scorer(trainer: Any, m: PairModel) -> Scorer:
     "Use a model as a scorer of pairs."
 
-    def scores(p: Pairs) -> np.ndarray:
+    def scores(p: TextPairs) -> np.ndarray:
         yes = int(m.kind == "written")  # how likely is it to write 1?
         rows = [(p.expressions[e], [p.texts[t]], yes) for e, t in p.at.tolist()]
         if not rows:

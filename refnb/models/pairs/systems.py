@@ -19,9 +19,15 @@ from ...core.settings import Settings, changed_record, differing
 from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
 from ..weights import Weights, check_here, is_here, weights_id, weights_of
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import UNHASHED, PairModel, load_encoder, pair_settings
+from .encoders import PAIR_UNHASHED, PairModel, load_encoder, pair_settings
 from .heads import TrainedSystem, load_reader, text_for
-from .trained import SEAL, WEIGHTS, Learnt, read_held_out, read_seal
+from refnb.models.pairs.trained import (
+    PAIR_SEAL_FILE,
+    PAIR_WEIGHTS_FOLDER,
+    Learnt,
+    read_held_out,
+    read_seal,
+)
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #be7608f4
 def split_task(task: str, split: str) -> str:
@@ -158,7 +164,7 @@ class TrainedPairSystem(ModelSystem):
                 Path(task.settings.runs) / "trained",
                 [*trained_for(task.name), task.name],
             )
-            found = [p for x in parts for p in (place / self.base / x).glob(f"*/{SEAL}")]
+            found = [p for x in parts for p in (place / self.base / x).glob(f"*/{PAIR_SEAL_FILE}")]
             if not found:
                 on = next(iter(parts), "TASK")
                 do = f"refnb train {self.base} {on}, or name a folder with -p checkpoint=FOLDER"
@@ -171,18 +177,18 @@ class TrainedPairSystem(ModelSystem):
         if same_questions(task.name) in map(same_questions, seal.trained_on):
             known = read_held_out(folder) if task.name in seal.trained_on else {}
             if any(q.id not in known for q in task.questions):
-                do = f"its held-out accuracy is in {folder / SEAL}"
+                do = f"its held-out accuracy is in {folder / PAIR_SEAL_FILE}"
                 raise DataError(f"{self.base} was trained on its questions", task.name, do)
         return Learnt(folder, seal)
 
     def found(self, task: Task) -> PairModel:
         folder, seal = self.training(task)
-        weights = str(folder / WEIGHTS)
+        weights = str(folder / PAIR_WEIGHTS_FOLDER)
         return seal.pair.changed(model=weights, package="", device=self.asked.device)
 
     def identity(self, task: Task) -> Identity:
         folder, seal = self.training(task)
-        if weights_id(Weights(str(folder / WEIGHTS))) != seal.weights:
+        if weights_id(Weights(str(folder / PAIR_WEIGHTS_FOLDER))) != seal.weights:
             what, do = "other weights than those of the training", "train the system again"
             raise DataError(what, str(folder), do)
         settings = pair_settings(seal.pair) | {"trained": seal.told, "recipe": seal.recipe}
@@ -210,7 +216,7 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
     if "pair" not in entry.data:
         usual = record_of(entry, PairModel, title=name, licence="unknown")
         m = changed_record(usual, changed, "an encoder")
-        differs = differing(m, usual, frozenset(UNHASHED))
+        differs = differing(m, usual, frozenset(PAIR_UNHASHED))
         return ModelSystem(name, m, variant_name("", differs))
     if name != base:
         raise CallError(f"{base} cannot be turned by negation", do=f"ask {base}")

@@ -18,8 +18,8 @@ from ...core.settings import Settings
 from ...core.summaries import find_runs, find_summaries, places_of_summaries
 from ...metrics.uncertainty import Interval
 from refnb.benchmarks.altentities.questions import (
+    ALTENTITIES_SPLITS,
     DOMAINS,
-    SPLITS,
     altentities_task,
     paper_domain,
     settings_of,
@@ -44,7 +44,7 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK:
         return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    known = [f"altentities/{split}" for split in SPLITS]
+    known = [f"altentities/{split}" for split in ALTENTITIES_SPLITS]
     if task not in known:
         raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     split, columns = task.rpartition("/")[2], {}

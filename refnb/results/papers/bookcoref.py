@@ -16,9 +16,9 @@ from ...core.types import Lack
 from ...core.summaries import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
-from ...models.published.clusters import ALONE, released_lack
+from ...models.published.clusters import NAMED_BOOK, released_lack
 from ...models.registry import system_title
-from ..plots import RED, figure, fill
+from ..plots import RED, bar_style, figure
 from ..tables import Report
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class BookRows:
         self.task, self.s = task, s
         self.found: dict[str, dict[str, Summary | None]] = {}
         tasks = [t for t in (task, SPLIT.get(task)) if t]
-        alone = dict(zip(tasks, (ALONE, SPLIT[ALONE]))) if task == "bookcoref/gold" else {}
+        alone = (
+            dict(zip(tasks, (NAMED_BOOK, SPLIT[NAMED_BOOK]))) if task == "bookcoref/gold" else {}
+        )
         for x in systems:
             found = {t: run_counts(x, t, s) for t in tasks}
             for t in alone if not x.startswith("published/") else ():
@@ -105,7 +107,7 @@ def bars(
                 paper = (printed or {}).get(system, {}).get(setting, {})
                 at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
                 heights = [values.get(n, 0) for n in names]
-                ax.bar(at, heights, width * 0.92, label=system, zorder=2, **fill(k))
+                ax.bar(at, heights, width * 0.92, label=system, zorder=2, **bar_style(k))
                 for x, n in zip(at, names, strict=True):
                     if n in paper:
                         half = width * 0.45
