@@ -28,7 +28,7 @@ UP = {
     "models.registry": "the kind of a system's entry names who makes it: all of them would load torch"
 }
 # public names that two modules may define, each with its reason
-SHARED: dict[str, str] = {}
+SHARED = {"run": "the verb of `refnb.run`, and the function that the program `refnb` is"}
 
 
 def said(*command: object) -> str:
@@ -133,9 +133,9 @@ def names() -> list[str]:
     do = "give each the noun of its module, or tell the reason in SHARED of .ci/check.py"
     twice = {name: ps for name, ps in places.items() if len(ps) > 1 and name not in SHARED}
     bad = [f"{', '.join(ps)}: both define {name}; {do}" for name, ps in sorted(twice.items())]
-    known = [name for name in SHARED if len(places.get(name, ())) < 2]
+    needless = [name for name in SHARED if len(places.get(name, ())) < 2]
     return bad + [
-        f".ci/check.py: {name} is not defined twice; take it out of SHARED" for name in known
+        f".ci/check.py: {name} is not defined twice; take it out of SHARED" for name in needless
     ]
 
 

@@ -290,7 +290,7 @@ GUARDS = [
     ),
     Guard(
         "a forged report is refused",
-        "results.execution:failure_of",
+        "results.execution:notebook_failure",
         "lambda *a, **k: None",
         "results/test_batch.py",
         "leaves_the_old",

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'family', 'read_card', 'benchmarks', 'tasks', 'sample_of',
-           'drawn_ids', 'is_task', 'the_card', 'Linked', 'without_gold', 'Task', 'find_task', 'task_is_here',
+           'drawn_ids', 'is_task', 'the_card', 'LinkedTexts', 'without_gold', 'Task', 'find_task', 'task_is_here',
            'task_questions', 'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1a1e8f3e
@@ -158,7 +158,7 @@ def the_card(name: str, s: Settings | None = None) -> TaskCard:
     return card.changed(about=f"{n} questions of {whole}", pieces=[], like="")
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
-class Linked(Protocol):
+class LinkedTexts(Protocol):
     "The texts behind a task's questions, for systems that link a mention with the candidates."
 
     id: str  # their hash, in place of that of the questions
@@ -269,7 +269,7 @@ class Task:
         return self.seeds.get(d.doc_key, ((),) * len(d.names))
 
     @property
-    def links(self) -> Linked | None:
+    def links(self) -> LinkedTexts | None:
         "Return the texts behind its questions, if it has some that coreference systems answer."
         return self.hook(self.card.links)(self) if self.card.links else None
 

@@ -40,7 +40,7 @@ from .board import Board, board, read_provenance, stale, write_board
 from ..models.registry import find_system, is_system, system_names
 from ..models.running import run, summarize
 from ..models.systems import info_of
-from .execution import Executed, FailureKind, Fate, Notebooks, TableFailure
+from .execution import Executed, Fate, NotebookFailure, Notebooks, TableFailure
 from .execution import cannot_write, execute, fate_of_report, put
 
 # %% ../../nbs/results/09_reproduce.ipynb #dd8f340c
@@ -377,7 +377,7 @@ def run_on_ray(jobs: Iterable[TableJob | None], s: Settings, address: str) -> Re
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(on_worker)
         for job, done, fault in as_ended(ray, {work.remote(t): t for t in jobs if t}):
-            yield job, done or Executed(failure=TableFailure(FailureKind.CLUSTER, fault))
+            yield job, done or Executed(failure=TableFailure(NotebookFailure.CLUSTER, fault))
 
 # %% ../../nbs/results/09_reproduce.ipynb #6f53a650
 State = Literal[Fate, "unchanged", "failed"]
@@ -487,7 +487,7 @@ def make_tables(
                     say(f"{job.name}: {n} of {total} of its runs are made")
                 yield None
             if fault := runs.fault(job):
-                note(job, Executed(failure=TableFailure(FailureKind.RUN, fault)))
+                note(job, Executed(failure=TableFailure(NotebookFailure.RUN, fault)))
             else:
                 yield job
 

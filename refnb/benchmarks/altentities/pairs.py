@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Stream', 'EDITS', 'Encoder', 'ATTRIBUTES', 'SHOWING', 'ORDER', 'SHARES', 'lazily', 'grouped', 'within',
-           'uniform_pairs', 'same_name_pairs', 'told_names', 'similar_name_pairs', 'tfidf_vectors', 'encoded',
+           'uniform_pairs', 'same_name_pairs', 'told_names', 'similar_name_pairs', 'tfidf_vectors', 'unit_rows',
            'described_pairs', 'equal_pairs', 'attribute_pairs', 'apportioned', 'wanted_pairs', 'DrawnPair',
            'draw_pairs', 'split_pairs']
 
@@ -116,7 +116,7 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     return weigh.fit_transform(texts)
 
 
-def encoded(encoder: Encoder, texts: Sequence[str]) -> Any:
+def unit_rows(encoder: Encoder, texts: Sequence[str]) -> Any:
     "Encode texts, and check that each has a row of finite numbers; rows have length one."
     from sklearn.preprocessing import normalize
     from sklearn.utils import check_array
@@ -138,7 +138,7 @@ def described_pairs(
 ) -> Stream:
     "Yield one by chance, with the one whose text is nearest."
     order = rng.sample(range(len(pool)), len(pool))
-    vectors = encoded(encoder, [cut_description(e.section(section)) for e in pool])
+    vectors = unit_rows(encoder, [cut_description(e.section(section)) for e in pool])
     for begin in range(0, len(order) if len(order) > 1 else 0, 1024):
         part = order[begin : begin + 1024]
         cosines = vectors[part] @ vectors.T

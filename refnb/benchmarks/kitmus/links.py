@@ -72,7 +72,7 @@ def subtask_documents(
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #54163a7e
 class KitmusTexts:
-    "The texts of a task of the release, as `refnb.benchmarks.tasks.Linked` describes."
+    "The texts of a task of the release, as `refnb.benchmarks.tasks.LinkedTexts` describes."
 
     def __init__(self, task: Task):
         self.task, self.id = task, texts_id()

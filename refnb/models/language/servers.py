@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
-           'GIVE_UP', 'RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
-           'error_kind', 'rejected_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
-           'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
+           'GIVE_UP', 'KIND_RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered',
+           'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question',
+           'Budget', 'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -222,7 +222,7 @@ class Rule(NamedTuple):
     counts: bool = True  # among the failures in a row
 
 
-RULES: dict[FailureKind, Rule] = {
+KIND_RULES: dict[FailureKind, Rule] = {
     "": Rule(),
     "unsent": Rule(counts=False),
     "key": Rule(first=1, later=1),
@@ -278,7 +278,9 @@ def rejected(status: int, data: bytes, m: LanguageModel) -> Reply:
     error = hidden(f"the server says {status}" + (f": {message}" if message else ""), m)
     if kind in words:
         error = f"{words[kind]} ({error})"
-    if RULES[kind].later == 1:  # `from None`: the error that was caught shows what the server sent
+    if (
+        KIND_RULES[kind].later == 1
+    ):  # `from None`: the error that was caught shows what the server sent
         raise DataError(error, m.model, remedy(kind, m, setting)) from None
     return Reply(finish="failed", kind=kind, error=error)
 
@@ -514,11 +516,11 @@ class Buyer:
         start = time.monotonic()
         try:
             raw, reply = await send_question(client, self.m, ask)
-            if not self.replied and RULES[reply.kind].again:
+            if not self.replied and KIND_RULES[reply.kind].again:
                 raw, reply = await send_question(self.client, self.m, ask)
             if reply.kind == "unsent":
                 return None
-            p.sent = p.sent and RULES[reply.kind].billed
+            p.sent = p.sent and KIND_RULES[reply.kind].billed
             self.lose(p)
             usd = cost(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
@@ -569,7 +571,7 @@ class Buyer:
 
     def judge(self, reply: Reply) -> None:
         "Raise if the questions after a new reply would fail like it."
-        rule = RULES[reply.kind]
+        rule = KIND_RULES[reply.kind]
         if rule.counts:
             self.failures = self.failures + 1 if reply.kind else 0
         begins = not self.replied and not (rule.alone and self.known)
