@@ -87,7 +87,7 @@ def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
             text = text.replace(f"{{{field}}}", value)
         return text
 
-    made = {}
+    cards = {}
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
         words = {
@@ -95,7 +95,7 @@ def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
         }
         name, like = filled(pattern, values), filled(card.like, values)
         if name not in card.without:
-            made[name] = card.changed(
+            cards[name] = card.changed(
                 about=filled(card.about, words),
                 values=values,
                 fields={},
@@ -103,7 +103,7 @@ def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
                 inputs=[filled(x, values) for x in card.inputs],
                 like="" if like == name else like,
             )
-    return made
+    return cards
 
 
 def read_card(path: Path) -> tuple[str, Benchmark]:
@@ -146,16 +146,16 @@ def is_task(name: str, s: Settings | None = None) -> bool:
 
 def the_card(name: str, s: Settings | None = None) -> TaskCard:
     "Look a task up in the cards, the package's and yours; of a sample that of the whole task, with another description."
-    (whole, n), known = sample_of(name), tasks(s)
-    if whole not in known:
-        raise CallError(f"unknown task {name!r}", do=nearest(name, known))
-    card = known[whole]
+    (base, n), cards = sample_of(name), tasks(s)
+    if base not in cards:
+        raise CallError(f"unknown task {name!r}", do=nearest(name, cards))
+    card = cards[base]
     if not n:
         return card
     if card.shape != "choice":
-        wrong = f"{whole} has documents, not questions"
-        raise CallError(wrong, name, "only questions are sampled")
-    return card.changed(about=f"{n} questions of {whole}", pieces=[], like="")
+        fault = f"{base} has documents, not questions"
+        raise CallError(fault, name, "only questions are sampled")
+    return card.changed(about=f"{n} questions of {base}", pieces=[], like="")
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
 class LinkedTexts(Protocol):
@@ -189,7 +189,7 @@ class Task:
         given: list[Any] | None = None,  # its items, if no card makes them
     ):
         self.name, self.card, self.settings, self.given = name, card, settings, given
-        self.whole, self.drawn = sample_of(name)
+        self.base, self.drawn = sample_of(name)
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}: {self.card.about})"
@@ -233,14 +233,14 @@ class Task:
         if self.given is not None:
             return self.given
         make = self.hook(self.card.make)
-        known = {"task": self.whole} | self.card.values
+        values = {"task": self.base} | self.card.values
         takes = inspect.signature(make).parameters
-        made = make(self.settings, **{k: v for k, v in known.items() if k in takes})
-        if self.drawn > len(made):
+        items = make(self.settings, **{k: v for k, v in values.items() if k in takes})
+        if self.drawn > len(items):
             do = "ask for fewer, or for the whole task"
-            raise CallError(f"{self.drawn} questions of {len(made)}", self.name, do)
-        chosen = drawn_ids([q.id for q in made], self.drawn) if self.drawn else ()
-        return [q for q in made if q.id in chosen] if chosen else made
+            raise CallError(f"{self.drawn} questions of {len(items)}", self.name, do)
+        chosen = drawn_ids([q.id for q in items], self.drawn) if self.drawn else ()
+        return [q for q in items if q.id in chosen] if chosen else items
 
     @property
     def questions(self) -> list[Question]:
@@ -291,15 +291,15 @@ class Task:
     @property
     def blobs(self) -> dict[str, str]:
         "Return the ids of these files; of more than twenty files of documents one id for all."
-        found: dict[str, str] = {}
+        blob_of: dict[str, str] = {}
         for name in self.card.inputs:
             files = files_of(name)
             if self.shape == "choice" or len(files) <= 20:
-                found |= {f.key: f.blob for f in files}
+                blob_of |= {f.key: f.blob for f in files}
             else:
                 lines = "".join(f"{f.path} {f.blob}\n" for f in files)
-                found[name] = hashlib.sha256(lines.encode()).hexdigest()[:16]
-        return found
+                blob_of[name] = hashlib.sha256(lines.encode()).hexdigest()[:16]
+        return blob_of
 
     @property
     def data(self) -> dict[str, str]:

@@ -39,37 +39,39 @@ def annotate_(
     from refnb.models.annotation.character_lists import named_characters
     from refnb.models.annotation.stages import Annotating, annotate, propose_characters
 
-    s, how = load_settings(), as_fields(set_, "setting", Annotating)
+    s, values = load_settings(), as_fields(set_, "setting", Annotating)
     if Path(book).exists() or book not in corpora():
         d = read_book(book).document
     else:
         d = the_document(book, "annotate one book at a time")
 
     if not characters and not d.names:
-        found = propose_characters(d, 40, how.get("system", Annotating().system), s)
+        proposed = propose_characters(d, 40, values.get("system", Annotating().system), s)
         make_folder(Path(out))
         path = Path(out) / "proposed.yaml"
-        if path.exists() and path.read_text() != found.yaml:  # it may have been edited
+        if path.exists() and path.read_text() != proposed.yaml:  # it may have been edited
             do = f"annotate with --characters {path}, or delete it"
             raise CallError("holds a list of characters already", str(path), do)
-        write_atomic(path, found.yaml)
+        write_atomic(path, proposed.yaml)
         if json:
-            each = zip(found.characters, found.mentions)
+            each = zip(proposed.characters, proposed.mentions)
             cast = [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in each]
             return print_json({"proposed": str(path), "characters": cast})
         do = f"edit {path}, then annotate with --characters {path}"
-        return echo(*found.yaml.rstrip().split("\n"), do)
-    who = named_characters(characters, s) if characters else list(d.names)
-    done = annotate(d, who, out, s, messages(json), **how)
-    clusters, file = [c for c in done.document.clusters if c], Path(out) / "annotation.jsonl"
+        return echo(*proposed.yaml.rstrip().split("\n"), do)
+    characters_asked = named_characters(characters, s) if characters else list(d.names)
+    annotation = annotate(d, characters_asked, out, s, messages(json), **values)
+    clusters, file = [c for c in annotation.document.clusters if c], Path(out) / "annotation.jsonl"
     mentions = sum(map(len, clusters))
     if json:
-        stages: dict[str, Any] = {name: {"counts": x.counts} for name, x in done.stages.items()}
-        for name, scores in done.scores.items():
+        stages: dict[str, Any] = {
+            name: {"counts": x.counts} for name, x in annotation.stages.items()
+        }
+        for name, scores in annotation.scores.items():
             stages[name]["scores"] = scores
-        result = {"folder": out, "characters": len(who), "found": len(clusters)}
+        result = {"folder": out, "characters": len(characters_asked), "found": len(clusters)}
         return print_json(result | {"mentions": mentions, "unit": "percent", "stages": stages})
-    f1 = {name: {m: f"{v:.2f}" for m, v in x.items()} for name, x in done.scores.items()}
+    f1 = {name: {m: f"{v:.2f}" for m, v in x.items()} for name, x in annotation.scores.items()}
     print_table([{"F1 (%)": name} | row for name, row in f1.items()])
     many = f"{mentions:,} mentions of {len(clusters)} characters"
     echo(f"{many}: {file}; look at it with refnb view {file}")
@@ -117,11 +119,14 @@ def correct_(
             return print_json({"page": str(path), "window": window})
         do = f"read what people hand in with refnb correct {book} FILE..."
         return echo(f"{path}: open it in a browser; {do}")
-    got = read_corrections(files, d)
-    docs = got.documents(by) if out else []
+    corrections = read_corrections(files, d)
+    docs = corrections.documents(by) if out else []
     if docs:
         write_documents(docs, out)
-    rows = [{"window": n, "by": who, "edits": k} for (n, who), k in sorted(got.edits.items())]
+    rows = [
+        {"window": n, "by": person, "edits": k}
+        for (n, person), k in sorted(corrections.edits.items())
+    ]
     if json:
         return print_json({"written": len(docs), "corrections": rows})
     print_table(rows)

@@ -52,14 +52,14 @@ def build_identifyme_(
     from refnb.benchmarks.identifyme.questions import documents_with_names
 
     changed = as_fields(set_, "rule", BuilderRules)
-    known = {c: name for name, c in DATASETS.items()}
-    if names == "authors" and corpus not in known:
+    name_of_corpus = {c: name for name, c in DATASETS.items()}
+    if names == "authors" and corpus not in name_of_corpus:
         what = "the authors named the entities of litbank and fantasycoref"
         raise CallError(what, "--names", "say --corpus litbank")
     with busy(json, "building"):
         b: Any
         if names == "authors":  # FantasyCoref is built with LitBank: one stream of random numbers
-            sets = [known[corpus]] if corpus == "litbank" else list(DATASETS)
+            sets = [name_of_corpus[corpus]] if corpus == "litbank" else list(DATASETS)
             b = rebuilt(mode=mode, corpora=sets, **changed)
             questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" else []))
         else:
@@ -153,10 +153,10 @@ def build_altentities_(
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
 
-    given, vectors = as_fields(set_, "rule", AltRules, Pages), tfidf_vectors
-    p = Pages(**{k: given.pop(k) for k in Pages.__struct_fields__ if k in given})
+    values, vectors = as_fields(set_, "rule", AltRules, Pages), tfidf_vectors
+    p = Pages(**{k: values.pop(k) for k in Pages.__struct_fields__ if k in values})
     try:
-        chosen = AltRules(**given)
+        chosen = AltRules(**values)
     except ValueError as e:
         raise CallError(str(e), "--set") from None
     with busy(json, "building"):
@@ -195,18 +195,24 @@ def build_expressions_(
     from refnb.benchmarks.altentities.builder import read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
 
-    got = collect(files, read_drafts(Path(folder) / "questions.jsonl"), keep, least)
-    if not got.files:
-        counts = ", ".join(f"{k} {n}" for k, n in got.counts.items())
-        what = f"none of {len(got.short)} questions has {least} expressions ({counts})"
+    collected = collect(files, read_drafts(Path(folder) / "questions.jsonl"), keep, least)
+    if not collected.files:
+        counts = ", ".join(f"{k} {n}" for k, n in collected.counts.items())
+        what = f"none of {len(collected.short)} questions has {least} expressions ({counts})"
         raise DataError(what, folder, "collect more files, or say --least 1 or --keep")
-    made = dict(zip(map(str, write_collected(Path(folder) / "data", got)), got.files.values()))
+    questions_of_file = dict(
+        zip(map(str, write_collected(Path(folder) / "data", collected)), collected.files.values())
+    )
     if json:
-        result = {"files": {file: len(qs) for file, qs in made.items()}}
-        return print_json(result | {"expressions": got.counts, "short": list(got.short)})
-    print_table(got.table())
-    for file, qs in made.items():
+        result = {"files": {file: len(qs) for file, qs in questions_of_file.items()}}
+        return print_json(
+            result | {"expressions": collected.counts, "short": list(collected.short)}
+        )
+    print_table(collected.table())
+    for file, qs in questions_of_file.items():
         n = sum(len(q.expressions) for q in qs)
         echo(f"{file}: {len(qs)} questions, {n} expressions")
-    if got.short:
-        echo(f"{len(got.short)} questions have fewer than {least} expressions and were left out")
+    if collected.short:
+        echo(
+            f"{len(collected.short)} questions have fewer than {least} expressions and were left out"
+        )

@@ -29,10 +29,10 @@ def view_(
 
     with busy(json, "making the page"):
         page = view_any(run, other or None, out)
-    ((what, n),), size = page.counts.items(), Path(out).stat().st_size
+    ((kind, n),), size = page.counts.items(), Path(out).stat().st_size
     if json:
-        return print_json({"file": out, what: n, "bytes": size})
-    echo(f"{n:,} {what}, {size / 1e6:.1f} MB, in {out}")
+        return print_json({"file": out, kind: n, "bytes": size})
+    echo(f"{n:,} {kind}, {size / 1e6:.1f} MB, in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #f6ccbd96
 def report_(
@@ -44,19 +44,19 @@ def report_(
     from refnb.results.pages.report import report
 
     with busy(json, "ranking"):
-        made = report(runs, out=out)
+        page = report(runs, out=out)
     if json:
-        return print_json({"file": out, "unit": "fraction"} | made.summary())
-    for b in made.rankings:
+        return print_json({"file": out, "unit": "fraction"} | page.summary())
+    for b in page.rankings:
         echo("", f"{b.task}: {b.metric} (%)")
         print_table([r.row() for r in b.ranked])
-    left: dict[tuple[str, str], list[str]] = {}
-    for x in made.left:
-        left.setdefault((x.task, x.why), []).append(x.system)
-    for (task, why), who in left.items():
-        runs_ = who[0] if len(who) == 1 else f"{len(who)} runs, one of {who[0]},"
+    systems_left: dict[tuple[str, str], list[str]] = {}
+    for x in page.left:
+        systems_left.setdefault((x.task, x.why), []).append(x.system)
+    for (task, why), systems in systems_left.items():
+        runs_ = systems[0] if len(systems) == 1 else f"{len(systems)} runs, one of {systems[0]},"
         echo(f"not ranked: {runs_} on {task}: {why}", to=sys.stderr)
-    echo("", f"{made} in {out}")
+    echo("", f"{page} in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
 _WHAT = "a task, or a file of questions or documents, and the systems or files of answers to it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
@@ -97,22 +97,27 @@ def compare_(
     elif is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
         r = leaderboard(what[0], what[1:], by, choice, s)
     else:
-        found = {name: outcomes_of(asked.get(name, name), gold, s) for name in what}
-        logs = [o for o in found.values() if "asked" in o]
+        outcomes_of_name = {name: outcomes_of(asked.get(name, name), gold, s) for name in what}
+        logs = [o for o in outcomes_of_name.values() if "asked" in o]
         if logs and (n := asked_otherwise(logs)):
             why = f"{n} ids stand for different questions in these logs"
             echo(f"refnb: {why}; see to it that they are of the same task", to=sys.stderr)
         if len(what) == 2 and not (by or out):
-            two = compare(found[what[0]], found[what[1]], choice)
+            comparison = compare(outcomes_of_name[what[0]], outcomes_of_name[what[1]], choice)
             if not json:
-                return echo(f"{what[0]} less {what[1]}:", *repr(two).split("\n"))
-            told = two.difference._asdict()
+                return echo(f"{what[0]} less {what[1]}:", *repr(comparison).split("\n"))
+            difference = comparison.difference._asdict()
             result: dict[str, Any] = {"unit": "fraction", "mode": mode, "first": what[0]}
-            result |= {"second": what[1], "detectable": told.pop("detectable")}
-            result |= {"difference": told, "permutation": two.permutation}
-            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict(), "missing": two.missing}
-            return print_json(result | {"only_first": two.only_a, "only_second": two.only_b})
-        r = compare_systems(found, "", by, choice)
+            result |= {"second": what[1], "detectable": difference.pop("detectable")}
+            result |= {"difference": difference, "permutation": comparison.permutation}
+            result |= {
+                "mcnemar": comparison.mcnemar and comparison.mcnemar._asdict(),
+                "missing": comparison.missing,
+            }
+            return print_json(
+                result | {"only_first": comparison.only_a, "only_second": comparison.only_b}
+            )
+        r = compare_systems(outcomes_of_name, "", by, choice)
     if out:
         r.write(out, leaderboard_figure(r))
     values, texts = dict[str, dict](), dict[str, dict]()

@@ -47,13 +47,13 @@ def export_(
     if to in DOCUMENT_FORMATS and (system or set_):
         do = "leave out --system and -p"
         raise CallError("documents are exported as they are", f"--to {to}", do)
-    given: dict[str, Any] = given_settings(set_)
+    values: dict[str, Any] = given_settings(set_)
     with busy(json, "writing the files"):
         if to == "inspect":
-            made = export_inspect(task, out, system or "smollm2-135m", **given)
-            n = len((made / "questions.jsonl").read_bytes().splitlines())
-            result: dict[str, Any] = {"folder": str(made), "questions": n}
-            said = f"{n:,} questions in {made}; its README.md says how to run them"
+            target = export_inspect(task, out, system or "smollm2-135m", **values)
+            n = len((target / "questions.jsonl").read_bytes().splitlines())
+            result: dict[str, Any] = {"folder": str(target), "questions": n}
+            line = f"{n:,} questions in {target}; its README.md says how to run them"
         else:
             s = load_settings()
             if run := run_of(task, s):
@@ -69,9 +69,9 @@ def export_(
             if not docs:
                 raise DataError("has no documents", task, "name a run that predicted clusters")
             print_notes(task, docs)
-            made = write_documents(docs, out, DOCUMENT_FORMATS[to])
-            result = {"file": str(made), "documents": len(docs)}
-            said = f"{len(docs):,} documents in {out}"
+            target = write_documents(docs, out, DOCUMENT_FORMATS[to])
+            result = {"file": str(target), "documents": len(docs)}
+            line = f"{len(docs):,} documents in {out}"
     if json:
         return print_json(result | {"to": to})
-    echo(said)
+    echo(line)

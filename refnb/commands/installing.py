@@ -18,12 +18,12 @@ def doctor_(json: Json = False):
     from refnb.results.doctor import examine
 
     with busy(json, "looking at this machine"):
-        found = examine()
-    faults = [f for f in found if f.fault]
+        findings = examine()
+    faults = [f for f in findings if f.fault]
     if json:
-        print_json({"works": not faults, "findings": [f._asdict() for f in found]})
+        print_json({"works": not faults, "findings": [f._asdict() for f in findings]})
     else:
-        print_table([f.row() for f in found])
+        print_table([f.row() for f in findings])
     if faults:
         many = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}"
         raise DataError(f"{many}: refnb cannot work here", do="see above")
@@ -50,29 +50,29 @@ def fetch(
         survey,
     )
 
-    s, say, known = load_settings(), messages(json), hub_files()
-    hub = [n for n in names if n in known]
+    s, say, hub_names = load_settings(), messages(json), hub_files()
+    hub = [n for n in names if n in hub_names]
     for n in hub:
         path = hub_path(n, s)
         if check and not path:
             raise hub_lack(n).error(n)
         books = len(gold_clusters(path or fetch_hub(n, s)))
-        say(f"{n}: {books} books, counted as published ({known[n].licence})")
-    got = [survey(n, s) for n in (names or set_names()) if n not in known]
-    got = got if names else [g for g in got if not g.opt_in]
-    for g in got:
+        say(f"{n}: {books} books, counted as published ({hub_names[n].licence})")
+    surveys = [survey(n, s) for n in (names or set_names()) if n not in hub_names]
+    surveys = surveys if names else [g for g in surveys if not g.opt_in]
+    for g in surveys:
         mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
         say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
-    files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
+    files = list(dict.fromkeys(f for g in surveys for f in files_of(g.name)))
     if check:
         faults = fetch_files([f for f in files if local_path(f, s)], s)
     else:
-        total, sizes = sum(g.to_come for g in got), dict[str, int]()
-        with progress("bytes downloaded") as shown:
+        total, sizes = sum(g.to_come for g in surveys), dict[str, int]()
+        with progress("bytes downloaded") as show_progress:
 
             def moved(f: UpstreamFile, size: int):
                 sizes[f.key] = size
-                shown(came := sum(sizes.values()), max(came, total))
+                show_progress(came := sum(sizes.values()), max(came, total))
 
             faults = fetch_files(files, s, moved)
     if json:
@@ -82,7 +82,7 @@ def fetch(
     if faults:
         what = f"{len(faults)} of {len(files)} files could not be"
         raise DataError(f"{what} {'verified' if check else 'downloaded'}", do="see above")
-    if got:
+    if surveys:
         say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/commands/02_installing.ipynb #ddd29cf3

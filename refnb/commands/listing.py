@@ -18,10 +18,10 @@ def list_tables(s: Settings) -> list[dict]:
 
     numbers = ("printed", "match", "differ", "unexplained", "missing")
     return [
-        {"table": x.name, "kind": x.kind, "state": x.state}
-        | {k: getattr(x, k) for k in numbers}
-        | {"report": x.report, "made from": x.needs, "cost": x.cost}
-        for x in board(s).lines
+        {"table": line.name, "kind": line.kind, "state": line.state}
+        | {k: getattr(line, k) for k in numbers}
+        | {"report": line.report, "made from": line.needs, "cost": line.cost}
+        for line in board(s).lines
     ]
 
 
@@ -43,12 +43,12 @@ def list_benchmarks(s: Settings) -> list[dict]:
         card, paper = cards.get(name), known.get(name)
         tables = [notebook_of(f"{name}/{t}") for t in paper.tables] if paper else []
         tasks = list(card.tasks) if card else []
-        shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
+        names_shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
         more = f", and {len(tasks) - 12} more"
         row = {
             "benchmark": name,
             "paper": paper.cite if paper else "",
-            "tasks of it": ", ".join(shown) + more * (len(tasks) > 12),
+            "tasks of it": ", ".join(names_shown) + more * (len(tasks) > 12),
             "licence": card.licence if card else "",
             "tables": len(tables),
             "with a notebook": sum(t is not None for t in tables),
@@ -82,10 +82,21 @@ def list_upstream(s: Settings) -> list[dict]:
     from refnb.core.upstream import set_names, survey
 
     rows: list[dict] = []
-    for x in (survey(n, s) for n in set_names()):
-        row = {"name": x.name, "about": x.about, "files": x.files, "here": x.here}
-        row |= {"MB": round(x.size / 1e6, 1), "MB to download": round(x.to_come / 1e6, 1)}
-        rows.append(row | {"licence": x.licence, "by name only": "yes" if x.opt_in else ""})
+    for survey_row in (survey(n, s) for n in set_names()):
+        row = {
+            "name": survey_row.name,
+            "about": survey_row.about,
+            "files": survey_row.files,
+            "here": survey_row.here,
+        }
+        row |= {
+            "MB": round(survey_row.size / 1e6, 1),
+            "MB to download": round(survey_row.to_come / 1e6, 1),
+        }
+        rows.append(
+            row
+            | {"licence": survey_row.licence, "by name only": "yes" if survey_row.opt_in else ""}
+        )
     for name, f in hub_files().items():
         row = {"name": name, "about": f.about, "files": 1, "here": int(bool(hub_path(name, s)))}
         row |= {"MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"}
@@ -131,11 +142,11 @@ def _list_runs(task: str, json: bool, s: Settings):
     from refnb.benchmarks.tasks import tasks
     from refnb.results.run_list import listed_runs, matches
 
-    found = listed_runs(task, s)
-    if not found and not any(matches(t, task) for t in tasks(s)):
+    runs = listed_runs(task, s)
+    if not runs and not any(matches(t, task) for t in tasks(s)):
         raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
     if json:
-        return print_json({"unit": "percent", "runs": [r._asdict() for r in found]})
-    print_table([r.row() for r in found])
-    if not found:
+        return print_json({"unit": "percent", "runs": [r._asdict() for r in runs]})
+    print_table([r.row() for r in runs])
+    if not runs:
         echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")

@@ -37,29 +37,29 @@ def reproduce_(
         return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
     with busy(json, "regenerating tables") as say:
         given = given_settings(set_)
-        done = reproduce(tables, jobs, ray, sample, given, out, force, say)
+        batch = reproduce(tables, jobs, ray, sample, given, out, force, say)
     if json:
-        steps = [x._asdict() for x in done.steps]
-        print_json({"steps": steps, "summary": done.board.summary()})
+        steps = [x._asdict() for x in batch.steps]
+        print_json({"steps": steps, "summary": batch.board.summary()})
     else:
-        if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
+        if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in batch.steps):
             echo(f"{idle} tables: nothing changed")
         echo("")
-        if len(done.steps) == 1 and not done.failed:  # the table itself
-            page = (done.place / f"{done.steps[0].name}.md").read_text()
+        if len(batch.steps) == 1 and not batch.failed:  # the table itself
+            page = (batch.place / f"{batch.steps[0].name}.md").read_text()
             echo(*(line for line in page.splitlines() if line.startswith("|")), "")
         if set_:
-            echo(f"with parameters of yours: the reports are in {done.place}")
+            echo(f"with parameters of yours: the reports are in {batch.place}")
         else:
-            names = {x.name for x in done.steps}
+            names = {x.name for x in batch.steps}
             fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
-            lines = [x for x in done.board.lines if x.name in names]
+            lines = [x for x in batch.board.lines if x.name in names]
             print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
         if not tables:
-            echo("", done.board.summary())
-    if done.failed:
-        first, n = done.failed[0], len(done.failed)
-        what = f"{n} of {len(done.steps)} tables failed, the first is {first.name}: {first.said}"
+            echo("", batch.board.summary())
+    if batch.failed:
+        first, n = batch.failed[0], len(batch.failed)
+        what = f"{n} of {len(batch.steps)} tables failed, the first is {first.name}: {first.said}"
         raise DataError(what)
 
 
@@ -67,18 +67,18 @@ def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.board import plan
 
-    found = plan(tables)
+    planned = plan(tables)
     if json:
-        ways = [x.json() for x in found]
-        missing = found.takes.total()
-        return print_json({"ways": ways, "summary": found.summary(), "missing": missing})
-    print_table([x.row() for x in found])
-    for x in found:
-        echo("", f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})")
-        if x.way.by_hand:
-            echo(f"  by hand: {x.way.by_hand}")
-        for command in x.way.commands:
+        ways = [entry.json() for entry in planned]
+        missing = planned.takes.total()
+        return print_json({"ways": ways, "summary": planned.summary(), "missing": missing})
+    print_table([entry.row() for entry in planned])
+    for entry in planned:
+        echo("", f"{entry.way.title} ({', '.join(f'{t}: {n}' for t, n in entry.cells.items())})")
+        if entry.way.by_hand:
+            echo(f"  by hand: {entry.way.by_hand}")
+        for command in entry.way.commands:
             echo(f"  {command}")
-        if x.way.hours:
-            echo(f"  about {x.way.hours:g} hours: {x.way.basis}")
-    echo("", found.summary())
+        if entry.way.hours:
+            echo(f"  about {entry.way.hours:g} hours: {entry.way.basis}")
+    echo("", planned.summary())

@@ -52,39 +52,39 @@ def unread_counts(done: Any, answers: dict) -> dict[str, int]:
     return dict(Counter(whys).most_common())
 
 
-def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
+def result_of(run: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     "Describe a run, complete or not, with its scores so far."
     from refnb.core.runs import ClusterAnswer
     from refnb.core.summaries import find_summaries
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import sampled_of
 
-    name, version = done.info.task, f"{done.info.system}@{done.info.hash}"
-    about: dict[str, Any] = {"task": name, "system": done.info.system, "run": str(done.folder)}
-    about |= {"sealed": done.complete, "failed": 0, "summary": ""}
-    answers = done.answers() if done.complete else done.answers_so_far()
-    if lost := unread_counts(done, answers):
-        about["not_read"] = lost
-    if not done.complete:
+    name, version = run.info.task, f"{run.info.system}@{run.info.hash}"
+    about: dict[str, Any] = {"task": name, "system": run.info.system, "run": str(run.folder)}
+    about |= {"sealed": run.complete, "failed": 0, "summary": ""}
+    answers = run.answers() if run.complete else run.answers_so_far()
+    if unread := unread_counts(run, answers):
+        about["not_read"] = unread
+    if not run.complete:
         about |= {"answered": len(answers), "of": len(task.items), "groups": {}}
         if answers and task.shape == "choice":
             asked = [q for q in task.questions if q.id in answers]
             about["groups"] = scored_groups(outcomes(asked, answers), by)[1]
         return about
-    about |= {"failed": done.failures()}
+    about |= {"failed": run.failures()}
     about["summary"] = str(next(iter(find_summaries(s.reports, name, version)), ""))
-    if done.kind is not ClusterAnswer:
-        groups = scored_groups(outcomes(task.questions, answers, str(done.folder)), by)[1]
+    if run.kind is not ClusterAnswer:
+        groups = scored_groups(outcomes(task.questions, answers, str(run.folder)), by)[1]
         about |= {"unit": "fraction", "mode": "strict", "groups": groups}
-        several = sampled_of(done, s)
-        return about | ({"samples": several._asdict()} if several else {})
+        sampled = sampled_of(run, s)
+        return about | ({"samples": sampled._asdict()} if sampled else {})
     from refnb.benchmarks.run_summaries import write_run_summary
     from refnb.results.cluster_scores import pooled, run_counts
 
     summary = run_counts(version, name, s)
     if not summary and task.gold:
         try:
-            write_run_summary(done, task)
+            write_run_summary(run, task)
         except DataError as e:
             about["unscored"] = str(e)
     counts = summary.counts if summary else {}
@@ -120,15 +120,17 @@ def in_a_line(r: dict[str, Any]) -> str:
     return f"{name}: {'; '.join([*parts, state])}: {r['run']}"
 
 
-def server_line(x: dict[str, Any]) -> str:
+def server_line(bill: dict[str, Any]) -> str:
     "Word what a server replied, and for how much."
-    price = "at an unknown price" if x["usd"] is None else f"for {x['usd']:.4g} USD"
-    if x["usd"] is not None and x["lost"]:
-        price += f" (at most {x['usd_at_most']:.4g}, if {x['lost']} lost requests were billed)"
-    line = f"{x['asked']:,} new replies {price}, {x['served']:,} from cache; "
-    line += f"{x['tokens_in']:,} tokens read, {x['tokens_out']:,} written"
-    line += f", {x['tokens_reasoning']:,} of them reasoning" if x["tokens_reasoning"] else ""
-    return line + (f"; versions: {', '.join(x['models'])}" if x["models"] else "")
+    price = "at an unknown price" if bill["usd"] is None else f"for {bill['usd']:.4g} USD"
+    if bill["usd"] is not None and bill["lost"]:
+        price += (
+            f" (at most {bill['usd_at_most']:.4g}, if {bill['lost']} lost requests were billed)"
+        )
+    line = f"{bill['asked']:,} new replies {price}, {bill['served']:,} from cache; "
+    line += f"{bill['tokens_in']:,} tokens read, {bill['tokens_out']:,} written"
+    line += f", {bill['tokens_reasoning']:,} of them reasoning" if bill["tokens_reasoning"] else ""
+    return line + (f"; versions: {', '.join(bill['models'])}" if bill["models"] else "")
 
 
 def show_plan(r: dict[str, Any]):
@@ -168,8 +170,8 @@ def show(r: dict[str, Any]):
     if server := r.get("server"):
         echo(server_line(server))
     why = r.get("not_read", {})
-    if lost := sum(why.values()):
-        echo(f"{lost:,} not read: {', '.join(f'{n:,} {x}' for x, n in why.items())}")
+    if unread := sum(why.values()):
+        echo(f"{unread:,} not read: {', '.join(f'{n:,} {x}' for x, n in why.items())}")
     if "scores" in r:
         print_f1("F1 (%)", r["scores"])
     else:
@@ -177,8 +179,8 @@ def show(r: dict[str, Any]):
     if "samples" in r:
         echo(sampled_words(Sampled(**r["samples"])))
     of = r.get("documents") or r.get("answered") or r.get("groups", {}).get("all", {}).get("n", 0)
-    if 10 * lost > of:
-        many = f"many replies were not read ({lost:,}, of {of:,} answers): the score says little"
+    if 10 * unread > of:
+        many = f"many replies were not read ({unread:,}, of {of:,} answers): the score says little"
         echo(f"{many}; look at them: refnb view {r['run']}")
 
 # %% ../../nbs/commands/05_running.ipynb #b745e7b0
@@ -230,19 +232,19 @@ def run_(
     from refnb.models.registry import find_system, is_system
     from refnb.models.running import planned, run, run_sharded
 
-    s, left = load_settings(), budget
+    s, budget_left = load_settings(), budget
     settings: dict[str, Any] = given_settings(set_) | ({"batches": True} if batch else {})
     if ray and (limit or tolerate):
         raise CallError("a run in shards takes neither --limit nor --tolerate", "--ray")
     tasks, systems = tasks_named(task, sample, s), list(dict.fromkeys(systems))
-    for x in systems:
-        if len(systems) > 1 and not is_system(x, s):
-            find_system(x, s)  # says which name was meant
+    for system_name in systems:
+        if len(systems) > 1 and not is_system(system_name, s):
+            find_system(system_name, s)  # says which name was meant
 
     def one(name: str, system: str) -> dict[str, Any]:
         "Run once, on what is left of the budget; describe what became of it."
-        nonlocal left
-        mine = settings if left is None else settings | {"budget": max(0.0, left)}
+        nonlocal budget_left
+        mine = settings if budget_left is None else settings | {"budget": max(0.0, budget_left)}
         t = as_task(name, s, find_system(system, s, **mine).shapes)
         if dry_run:
             p = msgspec.to_builtins(planned(t, system, limit, s, **mine))
@@ -252,37 +254,41 @@ def run_(
             raise CallError("documents have no fields", "--by", "leave it out")
         if by and t.here:
             scored_groups(outcomes(t.questions, []), by)  # refuses a field that is not there
-        came: list[Any] = []
+        bills: list[Any] = []
         try:
             with progress("answered") as moved:
                 if ray:
                     done = run_sharded(t, system, ray, 0, gpus, s, moved, **mine)
                 else:
-                    done = run(t, system, limit, s, moved, came.append, tolerate, **mine)
+                    done = run(t, system, limit, s, moved, bills.append, tolerate, **mine)
         except Exception:
-            if left is not None:  # what a run that failed has cost
-                left -= sum(getattr(c, "usd_at_most", 0.0) or 0.0 for c in came)
+            if budget_left is not None:  # what a run that failed has cost
+                budget_left -= sum(getattr(c, "usd_at_most", 0.0) or 0.0 for c in bills)
             raise
-        if left is not None:
+        if budget_left is not None:
             used = [getattr(a, "usage", None) for a in done.answers_so_far().values()]
-            left -= sum(u.usd or 0.0 for u in used if u)
-        costs = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in came[:1]}
+            budget_left -= sum(u.usd or 0.0 for u in used if u)
+        costs = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in bills[:1]}
         return result_of(done, t, by, s) | costs
 
-    pairs = [(t, x) for t in tasks for x in systems]
+    pairs = [(t, system_name) for t in tasks for system_name in systems]
     if tasks != [task]:
-        fit = [(t, x) for t, x in pairs if the_card(t, s).shape in find_system(x, s).shapes]
+        fit = [
+            (t, system_name)
+            for t, system_name in pairs
+            if the_card(t, s).shape in find_system(system_name, s).shapes
+        ]
         pairs = fit or pairs
     elif len(systems) == 1:
         result, shown = one(task, systems[0]), show_plan if dry_run else show
         return print_json(result) if json else shown(result)
     results: list[dict[str, Any]] = []
-    for t, x in pairs:
+    for t, system_name in pairs:
         try:
-            results.append(one(t, x))
+            results.append(one(t, system_name))
         except Exception as e:
-            results.append({"task": t, "system": x, "error": fault_line(e)[0]})
-            echo(f"refnb: {x} on {t}: {results[-1]['error']}", to=sys.stderr)
+            results.append({"task": t, "system": system_name, "error": fault_line(e)[0]})
+            echo(f"refnb: {system_name} on {t}: {results[-1]['error']}", to=sys.stderr)
         else:
             if not json:
                 echo(in_a_line(results[-1]))

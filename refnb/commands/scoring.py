@@ -16,16 +16,16 @@ from ..core.settings import Settings, load_settings
 from .terminal import *
 
 # %% ../../nbs/commands/04_scoring.ipynb #760b9206
-def run_of(what: str, s: Settings) -> Any:
-    "Find a run by its folder, or the first by its name task:system; None: there is none, or `what` is a file."
+def run_of(name: str, s: Settings) -> Any:
+    "Find a run by its folder, or the first by its name task:system; None: there is none, or `name` is a file."
     from refnb.core.runs import load_run
     from refnb.core.summaries import find_runs, split_hash
     from refnb.results.scores import split_run_name
 
-    if Path(what).is_dir():
-        return load_run(what)
-    task, system = split_run_name(what, s)
-    if not system or Path(what).is_file():
+    if Path(name).is_dir():
+        return load_run(name)
+    task, system = split_run_name(name, s)
+    if not system or Path(name).is_file():
         return None
     return next(iter(find_runs(s.runs, task, split_hash(system)[0])), None)
 
@@ -51,7 +51,7 @@ def read_scored_answers(
     return questions, list(run.answers().values()) if run else read_answers(what, questions)
 
 
-def outcomes_of(what: str, gold: str, s: Settings) -> Any:
+def outcomes_of(source: str, gold: str, s: Settings) -> Any:
     "Read the outcomes of a run (folder or name) or a file of answers; an unknown name is a wrong call."
     from refnb.benchmarks.tasks import the_card
     from refnb.core.summaries import split_hash
@@ -60,19 +60,19 @@ def outcomes_of(what: str, gold: str, s: Settings) -> Any:
     from refnb.models.registry import is_system, system_names
     from refnb.results.scores import as_outcomes, split_run_name
 
-    path = Path(what)
+    path = Path(source)
     is_log = path.name.endswith((".eval", ".json", ".json.gz")) or path.name.startswith("samples_")
     if path.is_file() and is_log and not gold:
         return log_outcomes(path)
-    if path.exists() and (found := read_scored_answers(what, gold, s)):
-        return outcomes(*found, what)
-    if ":" not in what:
+    if path.exists() and (found := read_scored_answers(source, gold, s)):
+        return outcomes(*found, source)
+    if ":" not in source:
         do = "name a run as task:system, such as identifyme/test:published/gpt-4o"
-        raise CallError("is neither a file, a run's folder nor a name", what, do)
+        raise CallError("is neither a file, a run's folder nor a name", source, do)
     try:
-        return as_outcomes(what, s)
+        return as_outcomes(source, s)
     except DataError:
-        task, system = split_run_name(what)
+        task, system = split_run_name(source)
         if not task.startswith("given/"):
             the_card(task)
         if not is_system(split_hash(system)[0]):
@@ -138,20 +138,20 @@ def score_choice(
     o = outcomes_of(run, gold, s)
     scores, groups = scored_groups(o, by, mode, metric)
     done, gap = None if gold else run_of(run, s), None
-    several = done and sampled_of(done, s)
+    sampled = done and sampled_of(done, s)
     if "gender" in o.columns and set(o.gender) <= {"masculine", "feminine"}:
         found = read_scored_answers(run, gold, s)
         gap = found and gap_scores(found[0], {a.id: a for a in found[1]})
     if json:
         result = {"unit": "fraction", "mode": mode, "by": by, "questions": len(o)}
         result |= {"failed": scores.failed, "groups": groups}
-        result |= {"samples": several._asdict()} if several else {}
+        result |= {"samples": sampled._asdict()} if sampled else {}
         return print_json(result | ({"gap": gap.json()} if gap else {}))
     print_groups(groups)
     if gap:
         echo(f"as GAP scores: {gap}")
-    if several:
-        echo(sampled_words(several))
+    if sampled:
+        echo(sampled_words(sampled))
     if scores.failed:
         echo(scores.warning)
 
@@ -212,8 +212,8 @@ def score_coref_(
     if match == "crac2026":
         match, singletons = "head", "drop"
     corefud = match != "exact" and metrics == _COREF
-    asked = list(COREFUD) if corefud else split_names(metrics)
-    heads = match != "exact" or bool({*asked} & {*EXTRA})
+    metrics_asked = list(COREFUD) if corefud else split_names(metrics)
+    heads = match != "exact" or bool({*metrics_asked} & {*EXTRA})
 
     def documents(path: str) -> list:
         docs = read_documents(path, heads=heads)
@@ -221,7 +221,9 @@ def score_coref_(
         return docs
 
     how: dict[str, Any] = dict(setting=setting, mode=mode, duplicates=duplicates, match=match)
-    how |= dict(metrics=list(dict.fromkeys([*asked, "mentions"])), singletons=singletons == "keep")
+    how |= dict(
+        metrics=list(dict.fromkeys([*metrics_asked, "mentions"])), singletons=singletons == "keep"
+    )
     c = score_coref(documents(gold), documents(predicted), **how)
     odd = {
         "have no prediction and count as empty": c.missing,
@@ -229,13 +231,13 @@ def score_coref_(
         f"have a mention that appears twice, which counts by --duplicates {duplicates}": c.doubled,
         "have empty nodes on one side only": c.lone,
     }
-    for what, keys in odd.items():
+    for state, keys in odd.items():
         if keys:
             first = ", ".join(keys[:3]) + (", …" if len(keys) > 3 else "")
-            echo(f"refnb: {len(keys)} of the documents {what}: {first}", to=sys.stderr)
+            echo(f"refnb: {len(keys)} of the documents {state}: {first}", to=sys.stderr)
 
     def shown(scores: dict) -> dict:
-        return {m: x for m, x in coref_json(scores).items() if m in {*asked, "conll"}}
+        return {m: x for m, x in coref_json(scores).items() if m in {*metrics_asked, "conll"}}
 
     sums, pooled = c.sums(), shown(c.pooled())
     mentions, macro = sums["mentions"], shown(c.macro()) if by else {}
@@ -278,15 +280,17 @@ def score_kitmus(
     "Score predictions for KITMUS: antecedent precision, recall and F1, and pronoun accuracy, strict and lenient."
     from refnb.benchmarks.kitmus.reading import score_files
 
-    got, say = score_files(gold, predicted), messages(json=True)
-    if by and by not in got.fields:
-        raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
-    if got.extra:
-        say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
-    if got.odd:
+    kitmus_scores, say = score_files(gold, predicted), messages(json=True)
+    if by and by not in kitmus_scores.fields:
+        raise CallError(f"unknown field {by!r}", "--by", nearest(by, kitmus_scores.fields))
+    if kitmus_scores.extra:
+        say(
+            f"refnb: {kitmus_scores.extra} predicted texts are not in the gold file and are passed over"
+        )
+    if kitmus_scores.odd:
         what = "flags of the table are neither true nor false; they count as true"
-        say(f"refnb: {got.odd} {what}, as in the authors' evaluator")
-    groups = got.fields[by] if by else {}
+        say(f"refnb: {kitmus_scores.odd} {what}, as in the authors' evaluator")
+    groups = kitmus_scores.fields[by] if by else {}
 
     def described(c: Any) -> dict:
         about = {"texts": c.texts, "antecedent": c.antecedent._asdict()}
@@ -296,9 +300,9 @@ def score_kitmus(
 
     if json:
         each = {"by": {g: described(c) for g, c in groups.items()}} if by else {}
-        return print_json({"unit": "fraction", **described(got.all)} | each)
+        return print_json({"unit": "fraction", **described(kitmus_scores.all)} | each)
     rows = []
-    for g, c in ({"all": got.all} | groups).items():
+    for g, c in ({"all": kitmus_scores.all} | groups).items():
         values = c.antecedent._asdict() | {"pronoun accuracy": c.accuracy, "lenient": c.lenient}
         row = {k: f"{v:.4f}" for k, v in values.items()}
         rows.append({by or "of": g, "texts": c.texts} | row)

@@ -56,13 +56,13 @@ def split_names(text: str) -> list[str]:
     return list(filter(None, map(str.strip, text.split(","))))
 
 
-def as_fields(set_: list[str], what: str, *structs: type) -> dict[str, Any]:
-    "Convert NAME=VALUE pairs to the types that the fields of some structs have; `what` they are, for errors: rule, setting."
+def as_fields(set_: list[str], about: str, *structs: type) -> dict[str, Any]:
+    "Convert NAME=VALUE pairs to the types that the fields of some structs have; `about` they are, for errors: rule, setting."
     kinds = {f.name: f.type for struct in structs for f in msgspec.structs.fields(struct)}
     out = {}
     for name, text in given_settings(set_).items():
         if name not in kinds:
-            raise CallError(f"unknown {what} {name!r}", "--set", nearest(name, kinds))
+            raise CallError(f"unknown {about} {name!r}", "--set", nearest(name, kinds))
         value: Any = split_names(text) if get_origin(kinds[name]) is tuple else text
         try:
             out[name] = msgspec.convert(value, kinds[name], strict=False)
@@ -112,15 +112,17 @@ def print_table(rows: list[dict[str, Any]]):
     most = shutil.get_terminal_size().columns
     for mark in (" [", "\n["):
         names, *lines = [[x.replace(" [", mark) for x in line] for line in table]
-        shown = Table(*names, box=None, header_style="", padding=(0, 2, 0, 0), pad_edge=False)
+        rich_table = Table(*names, box=None, header_style="", padding=(0, 2, 0, 0), pad_edge=False)
         for line in lines:
-            shown.add_row(*line)
-        if console.measure(shown).maximum <= most:
-            return console.print(shown)
-    how: dict[str, Any] = dict(break_long_words=False, break_on_hyphens=False)
+            rich_table.add_row(*line)
+        if console.measure(rich_table).maximum <= most:
+            return console.print(rich_table)
+    wrapping: dict[str, Any] = dict(break_long_words=False, break_on_hyphens=False)
     for first, *others in table[1:]:
-        told = " · ".join(f"{name}: {x}" for name, x in zip(table[0][1:], others) if x)
-        indented = textwrap.wrap(told, most, initial_indent="  ", subsequent_indent="  ", **how)
+        rest = " · ".join(f"{name}: {x}" for name, x in zip(table[0][1:], others) if x)
+        indented = textwrap.wrap(
+            rest, most, initial_indent="  ", subsequent_indent="  ", **wrapping
+        )
         echo(first, *indented)
 
 # %% ../../nbs/commands/00_terminal.ipynb #e5aea57b

@@ -36,22 +36,26 @@ def train_(
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.coreference.systems import train
 
-    how: dict[str, Any] = given_settings(set_)
+    values: dict[str, Any] = given_settings(set_)
     given = {"fold": fold if fold == "all" else "", "out": out, "folds": folds, "grid": grid}
-    how |= {name: value for name, value in given.items() if value not in ("", None)}
+    values |= {name: value for name, value in given.items() if value not in ("", None)}
     if fold not in ("", "all"):
         first, plus, others = task.partition("+")
         task = f"{first}/fold{fold}{plus}{others}"
-    made: Any = train(system, task, say=messages(json), **how)
-    found = []
-    for x in made if fold == "all" else [made]:
-        about = x._asdict() | {"folder": str(x.folder), "unit": "fraction"}
+    made: Any = train(system, task, say=messages(json), **values)
+    trainings = []
+    for training in made if fold == "all" else [made]:
+        about = training._asdict() | {"folder": str(training.folder), "unit": "fraction"}
         seal = msgspec.to_builtins(about.pop("seal"))
         if "documents" in seal:
             seal["documents"] = len(seal["documents"])
-        found.append(about | seal)
+        trainings.append(about | seal)
         if not json:
-            held = "" if x.seal.held_out is None else f"; held out: {100 * x.seal.held_out:.1f} %"
-            echo(f"{system}, {x.seal.told}: complete: {x.folder}{held}")
+            held = (
+                ""
+                if training.seal.held_out is None
+                else f"; held out: {100 * training.seal.held_out:.1f} %"
+            )
+            echo(f"{system}, {training.seal.told}: complete: {training.folder}{held}")
     if json:
-        print_json({"folds": found} if fold == "all" else found[0])
+        print_json({"folds": trainings} if fold == "all" else trainings[0])

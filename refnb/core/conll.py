@@ -48,7 +48,7 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
 
     docs: list[Document] = []
     begun: dict[str, int] = {}  # key -> line
-    known: dict[str, str] = {}  # one string for each word
+    interned: dict[str, str] = {}  # one string for each word
     key: str | None = None  # of the document that is open
     sentences: list[tuple[str, ...]] = []  # and what was read of it
     speakers: list[str] = []
@@ -102,7 +102,7 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             if not words:
                 speaker = fields[9] if columns >= 12 else ""
                 speakers.append("" if speaker in EMPTY_FIELDS else speaker)
-            words.append(known.setdefault(word, word))
+            words.append(interned.setdefault(word, word))
             cell, i = fields[-1].strip(), 0
             while cell not in EMPTY_FIELDS and i < len(cell):
                 if not (m := CLUSTER_BRACKET.match(cell, i)):

@@ -39,7 +39,7 @@ class EntityMention(NamedTuple):
 
 
 def add_mentions(
-    found: dict[
+    mentions: dict[
         str, list[EntityMention]
     ],  # entity -> mentions of the document, to which these are added
     names: dict[str, str],  # entity -> its name
@@ -59,31 +59,31 @@ def add_mentions(
             id = entity = bracket[:-1].split("-")[0]
             if bracket[0] == "(":
                 cells = bracket.strip("()").split("-", len(fields) - 1)
-                said = dict(zip(fields, cells, strict=False))
-                if not (id := said.get("eid", "")):
+                annotation = dict(zip(fields, cells, strict=False))
+                if not (id := annotation.get("eid", "")):
                     raise FormatError(f"{bracket!r} has no id", at)
                 entity = part[1] if (part := PART.fullmatch(id)) else id
-                names[entity] = names.get(entity) or unquote(said.get("identity", ""))
-                opened.setdefault(id, []).append((token, at, said))
+                names[entity] = names.get(entity) or unquote(annotation.get("identity", ""))
+                opened.setdefault(id, []).append((token, at, annotation))
             if bracket[-1] != ")":
                 continue
             if not opened.get(id):
                 raise FormatError(f"{id}) closes a mention that was not opened", at)
-            start, _, said = opened[id].pop()
+            start, _, annotation = opened[id].pop()
             spans = [Span(start, token)]
             if part := PART.fullmatch(id):
-                entity, nth, many = part[1], int(part[2]), int(part[3])
-                waiting = parts.setdefault((entity, many), [])
+                entity, nth, parts_in_all = part[1], int(part[2]), int(part[3])
+                waiting = parts.setdefault((entity, parts_in_all), [])
                 if nth == 1:
                     waiting.append([])
                 if not waiting or len(waiting[-1]) != nth - 1:
                     what = f"part {nth} of a mention of {entity} does not follow part {nth - 1}"
                     raise FormatError(what, at)
                 waiting[-1] += spans
-                if nth < many:
+                if nth < parts_in_all:
                     continue
                 spans = waiting.pop()
-            head, kind, words = said.get("head", "") if tags else "", "", ""
+            head, kind, words = annotation.get("head", "") if tags else "", "", ""
             if head:  # the number of a word of the mention, counted from 1; the last part says it
                 tokens = [t for s in spans for t in range(s.start, s.end + 1)]
                 place = int(head) if re.fullmatch("[0-9]{1,9}", head) else 0
@@ -95,8 +95,8 @@ def add_mentions(
                     kind = "PRON"
             if any(b.start > a.end + 1 for a, b in pairwise(spans)):
                 words = ",".join(f"{s.start}-{s.end}" for s in spans)
-            span, type_ = Span(spans[0].start, spans[-1].end), unquote(said.get("etype", ""))
-            found.setdefault(entity, []).append(EntityMention(span, type_, head, words, kind))
+            span, type_ = Span(spans[0].start, spans[-1].end), unquote(annotation.get("etype", ""))
+            mentions.setdefault(entity, []).append(EntityMention(span, type_, head, words, kind))
         if not i or i < len(value):
             what = f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)"
             raise FormatError(what, at)
@@ -130,7 +130,7 @@ def parse_conllu(
     heads: bool = False,  # also keep heads, and with them kinds, dependencies, empty nodes
 ) -> list[Document]:
     "Read the documents of a CoNLL-U file, in its order."
-    made: list[Begun] = []
+    begun: list[Begun] = []
     lines: dict[str, int] = {}  # key -> where the document begins
     fields: list[str] = []  # of Entity, as the file says
     rows: list[tuple[str, str, str, str, str]] = []  # of a sentence: ID, FORM, HEAD, DEPS, UPOS
@@ -142,7 +142,7 @@ def parse_conllu(
             what = f"document {key!r} is in line {lines[key]} too"
             raise FormatError(what, at, "give each `# newdoc` an id of its own")
         lines[key] = n
-        made.append(Begun(key, [], {}, {}, [], [], []))
+        begun.append(Begun(key, [], {}, {}, [], [], []))
 
     for n, line in enumerate([*lines_of(data, where), ""], 1):
         at = at_line(where, n)
@@ -163,14 +163,18 @@ def parse_conllu(
             f = line.split("\t")
             if len(f) != 10:
                 raise FormatError(f"{len(f)} columns instead of 10", at)
-            if not made:
+            if not begun:
                 begin("")
             id, form = f[0], f[1]
-            said = [x.removeprefix("Entity=") for x in f[9].split("|") if x.startswith("Entity=")]
-            if len(said) > 1:
+            annotations = [
+                part.removeprefix("Entity=")
+                for part in f[9].split("|")
+                if part.startswith("Entity=")
+            ]
+            if len(annotations) > 1:
                 raise FormatError("Entity appears twice", at)
             if SEVERAL.fullmatch(id):
-                if said:
+                if annotations:
                     do = "it belongs to a word"
                     raise FormatError("Entity is at a token of several words", at, do)
                 continue
@@ -182,14 +186,14 @@ def parse_conllu(
                     what = f"{id!r} is where word {number} should be"
                     do = "is a line missing, or an empty one?"
                     raise FormatError(what, f"{at}, field ID", do)
-            if said and not fields:
+            if annotations and not fields:
                 what = "Entity before any `# global.Entity`, which says what its parts are"
                 raise FormatError(what, at)
             rows.append((id, form, f[6], f[8], f[3]))
-            values += [(token, x, f"{at}, field Entity") for x in said]
+            values += [(token, part, f"{at}, field Entity") for part in annotations]
             token += 1
         elif rows:  # the sentence ends
-            d = made[-1]
+            d = begun[-1]
             d.tags.extend(row[4] for row in rows if heads)
             add_mentions(d.found, d.names, values, fields, d.tags)
             d.sentences.append(tuple(form for _, form, *_ in rows))
@@ -201,7 +205,7 @@ def parse_conllu(
                     d.empty.append(f"{place[id]}={id}={''.join(deps.split())}")
             rows, values, number = [], [], 0
     docs: list[Document] = []
-    for d in made:
+    for d in begun:
         meta: Meta = {"conllu_empty": " ".join(d.empty)} if d.empty else {}
         if max(d.parents, default=-1) >= 0:
             meta["conllu_parents"] = " ".join(map(str, d.parents))
@@ -243,7 +247,7 @@ def conllu_text(docs: Iterable[Document]) -> str:
 
     docs, out, first = list(docs), list[str](), 1
     check_keys(docs)
-    named = any(d.names for d in docs)
+    with_names = any(d.names for d in docs)
     for d in docs:
         if what := misfit(d):
             do = "CoNLL-U cannot hold it: write JSON lines"
@@ -254,19 +258,19 @@ def conllu_text(docs: Iterable[Document]) -> str:
             nth = int(head) - d.clusters[e][i].start + 1 if head else 1
             kind = escaped(d.labels["type"][e][i]) if "type" in d.labels else ""
             name = escaped(d.names[e]) if d.names else ""
-            return f"(e{first + e}-{kind}-{nth}" + f"-{name}" * named
+            return f"(e{first + e}-{kind}-{nth}" + f"-{name}" * with_names
 
         cells, token, name = brackets(d), 0, "_".join(d.doc_key.split()) or "document"
         out.append(f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc")
-        out.append("# global.Entity = eid-etype-head" + "-identity" * named)
+        out.append("# global.Entity = eid-etype-head" + "-identity" * with_names)
         for k, sentence in enumerate(d.sentences, 1):
             out += [f"# sent_id = {name}-{k}", f"# text = {' '.join(sentence)}"]
             for i, word in enumerate(sentence, 1):
                 entity = "_"
-                if here := cells.get(token):
-                    closing = "".join(f"e{first + e})" for e, _ in here.ends)
-                    alone = "".join(opens(*at) + ")" for at in here.alone)
-                    opening = "".join(opens(*at) for at in here.begins)
+                if bracket := cells.get(token):
+                    closing = "".join(f"e{first + e})" for e, _ in bracket.ends)
+                    alone = "".join(opens(*at) + ")" for at in bracket.alone)
+                    opening = "".join(opens(*at) for at in bracket.begins)
                     entity = closing + opening + alone if opening else alone + closing
                     entity = f"Entity={entity}"
                 out.append("\t".join((str(i), word, *"_______", entity)))

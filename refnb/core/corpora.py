@@ -137,10 +137,10 @@ def as_published(d: Document, where: str, *fields: str) -> Document:
     book = the_corpus("bookcoref").books.get(d.doc_key)
     if not book:
         return d
-    found = {"tokens": d.size, "mentions": len(d.mentions), "clusters": len(d.clusters)}
+    counts = {"tokens": d.size, "mentions": len(d.mentions), "clusters": len(d.clusters)}
     for field in fields:
-        if found[field] != book.get(field, found[field]):
-            what = f"{found[field]:,} {field} where the published version has {book[field]:,}"
+        if counts[field] != book.get(field, counts[field]):
+            what = f"{counts[field]:,} {field} where the published version has {book[field]:,}"
             do = "it is another version of the book: scores on it would not be the paper's"
             raise DataError(what, f"{where}, {d.doc_key}", do)
     return d.changed(meta=d.meta | {"title": str(book["title"])})
@@ -175,11 +175,11 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
             what = f"no text is known for the book {key!r}"
             raise DataError(what, where, nearest(key, texts))
         try:
-            whole = d.changed(sentences=d.sentences or texts[key].sentences)
+            with_text = d.changed(sentences=d.sentences or texts[key].sentences)
         except ValueError as e:
             do = "clusters and text are of different versions"
             raise DataError(str(e), where, do) from None
-        out.append(as_published(whole, where, "tokens"))
+        out.append(as_published(with_text, where, "tokens"))
     return out
 
 # %% ../../nbs/core/15_corpora.ipynb #20649d01
@@ -200,18 +200,18 @@ def sample(characters: bool = False) -> list[Document]:
         [d] = parse_conll(data, file)
         tags = [line.split("\t")[4] for line in data.decode().split("\n") if "\t" in line]
         pairs = zip(t["entities"], d.clusters, strict=True)
-        kept = [(e, c) for e, c in pairs if e["character"] or not characters]
+        chosen_pairs = [(e, c) for e, c in pairs if e["character"] or not characters]
 
         def kind_of(span: Any, tags: list[str] = tags) -> str:
-            own = tags[span.start : span.end + 1]
-            if own in (["PRP"], ["PRP$"]):
+            mention_tags = tags[span.start : span.end + 1]
+            if mention_tags in (["PRP"], ["PRP$"]):
                 return "PRON"
-            return "PROP" if {"NNP", "NNPS"} & {*own} else "NOM"
+            return "PROP" if {"NNP", "NNPS"} & {*mention_tags} else "NOM"
 
-        clusters = tuple(c for _, c in kept)
-        types = tuple((e["kind"],) * len(c) for e, c in kept)
+        clusters = tuple(c for _, c in chosen_pairs)
+        types = tuple((e["kind"],) * len(c) for e, c in chosen_pairs)
         labels: Any = {"type": types, "kind": map_members(kind_of, clusters)}
-        names, meta = tuple(e["name"] for e, _ in kept), {"title": t["title"]}
+        names, meta = tuple(e["name"] for e, _ in chosen_pairs), {"title": t["title"]}
         docs.append(Document(t["key"], d.sentences, clusters, names, labels, meta))
     return docs
 
@@ -235,10 +235,10 @@ def load(
     if split and split not in card.splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
     f = named_object(card.load, corpus_cards(s)[card.corpus][1])
-    given: dict[str, Any] = {"split": split} if split else {}
+    options: dict[str, Any] = {"split": split} if split else {}
     if "s" in inspect.signature(f).parameters:
-        given["s"] = s
-    docs = list(f(**given, **arguments))
+        options["s"] = s
+    docs = list(f(**options, **arguments))
     for d in docs:
         if not isinstance(d, Document):
             what = f"{card.load} returned {type(d).__name__}, not refnb's Document"

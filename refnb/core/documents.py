@@ -117,17 +117,17 @@ class Document(Record):
         where = f"document {printable(self.doc_key)!r}"
         if isinstance(which, str):
             if which not in self.names:
-                known = nearest(which, filter(None, self.names))
-                raise CallError(f"no cluster is called {which!r}", where, known)
+                hint = nearest(which, filter(None, self.names))
+                raise CallError(f"no cluster is called {which!r}", where, hint)
             which = self.names.index(which)
         if not 0 <= index(which) < len(self.clusters):
-            known = f"it has {len(self.clusters)} clusters, from 0"
-            raise CallError(f"there is no cluster {which}", where, known)
+            hint = f"it has {len(self.clusters)} clusters, from 0"
+            raise CallError(f"there is no cluster {which}", where, hint)
         i, v = index(which), self.view
-        spans = few = sorted(self.clusters[i])
+        spans = shown = sorted(self.clusters[i])
         if len(spans) > n:
-            few = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
-        rows = ((s[0], v.near(s, width, [v.box(i, s)._replace(label="")])[1]) for s in few)
+            shown = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
+        rows = ((s[0], v.near(s, width, [v.box(i, s)._replace(label="")])[1]) for s in shown)
         phrases = Counter(map(v.phrase, spans)).most_common(8) if self.sentences else []
         head = f"{printable(cluster_name(self.names, i))}: {len(spans):,} mentions"
         head += "".join(f" · {p} {k:,}" for p, k in phrases)
@@ -173,14 +173,18 @@ def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     if list(gold) == list(words):
         return ""
 
-    def same(x: str, y: str) -> bool:
-        x, y = (unicodedata.normalize("NFKC", word).casefold() for word in (x, y))
-        return x == y
+    def same(gold_word: str, word_here: str) -> bool:
+        gold_word, word_here = (
+            unicodedata.normalize("NFKC", word).casefold() for word in (gold_word, word_here)
+        )
+        return gold_word == word_here
 
     places = [
         i
-        for i, (x, y) in enumerate(zip(gold, words, strict=True))
-        if x != y and "[UNK]" not in (x, y) and not same(x, y)
+        for i, (gold_word, word_here) in enumerate(zip(gold, words, strict=True))
+        if gold_word != word_here
+        and "[UNK]" not in (gold_word, word_here)
+        and not same(gold_word, word_here)
     ]
     if not places:
         return ""
@@ -226,16 +230,18 @@ def as_span(where: Span | tuple[int, int] | int) -> Span:
 
 def places_of(tokens: list[str], text: str) -> list[Span]:
     "Find the places of words, whatever the tokens and their case are."
-    wanted, folded = "".join(text.casefold().split()), [t.casefold().strip() for t in tokens]
-    if not wanted:
+    letters, folded = "".join(text.casefold().split()), [t.casefold().strip() for t in tokens]
+    if not letters:
         raise CallError("there is nothing to search for")
     out: list[Span] = []
-    for first, found in enumerate(folded):
+    for first, phrase in enumerate(folded):
         last = first
-        while found and found != wanted and wanted.startswith(found) and last + 1 < len(folded):
+        while (
+            phrase and phrase != letters and letters.startswith(phrase) and last + 1 < len(folded)
+        ):
             last += 1
-            found += folded[last]
-        if found == wanted:
+            phrase += folded[last]
+        if phrase == letters:
             out.append(Span(first, last))
     return out
 

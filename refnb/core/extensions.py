@@ -21,11 +21,11 @@ C = TypeVar("C")
 
 def card_files(data: str, folders: Iterable[str]) -> list[Path]:
     "List YAML files: those in a folder of the package, such as data/systems, then those in your folders."
-    found = sorted(packaged(data).glob("*.yaml"))
+    paths = sorted(packaged(data).glob("*.yaml"))
     for folder in folders:
         if folder:
-            found += sorted(Path(folder).glob("*.yaml"))
-    return found
+            paths += sorted(Path(folder).glob("*.yaml"))
+    return paths
 
 
 @cache
@@ -41,14 +41,14 @@ def named_cards(
     folder: str,  # of yours
 ) -> dict[str, tuple[C, Path]]:
     "Read all cards of a kind, the package's and yours: name -> card and file; two of one name are an error."
-    found: dict[str, tuple[C, Path]] = {}
+    cards: dict[str, tuple[C, Path]] = {}
     for path in card_files(data, [folder]):
         name, card = read_once(read, path, path.stat().st_mtime_ns)
-        if name in found:
-            what = f"the {kind} {name} exists already, in {found[name][1].name}"
+        if name in cards:
+            what = f"the {kind} {name} exists already, in {cards[name][1].name}"
             raise FormatError(what, str(path), "give it another name")
-        found[name] = card, path
-    return found
+        cards[name] = card, path
+    return cards
 
 # %% ../../nbs/core/14_extensions.ipynb #7d62a3b8
 def named_object(name: str, beside: Path | None = None) -> Any:
@@ -63,21 +63,21 @@ def named_object(name: str, beside: Path | None = None) -> Any:
             if not path.is_file():
                 raise FileNotFoundError(f"there is no file {path}")
             spec: Any = importlib.util.spec_from_file_location(f"refnb_{path.stem}", path)
-            found: Any = importlib.util.module_from_spec(spec)
+            loaded: Any = importlib.util.module_from_spec(spec)
             # so that records defined there can be pickled for other processes
-            sys.modules[spec.name] = found
-            spec.loader.exec_module(found)
+            sys.modules[spec.name] = loaded
+            spec.loader.exec_module(loaded)
         else:
-            found = importlib.import_module(module)
+            loaded = importlib.import_module(module)
     except Exception as e:
         what = f"{module} cannot be loaded: {type(e).__name__}: {e}"
         itself = getattr(e, "name", None) == module
         do = f"install it, or name a file: {module}.py:{attribute}" if itself else ""
         raise DataError(what, at, do) from e
-    if not hasattr(found, attribute):
-        known = nearest(attribute, [n for n in vars(found) if not n.startswith("_")])
+    if not hasattr(loaded, attribute):
+        known = nearest(attribute, [n for n in vars(loaded) if not n.startswith("_")])
         raise DataError(f"{module} has no {attribute}", at, known)
-    return getattr(found, attribute)
+    return getattr(loaded, attribute)
 
 # %% ../../nbs/core/14_extensions.ipynb #35428ac6
 @cache
@@ -113,20 +113,20 @@ def parameter_comments(f: Any) -> dict[str, str]:
         head = textwrap.dedent(inspect.getsource(f)).partition('\n    "')[0]
     except (OSError, TypeError):
         return {}
-    found = COMMENT.findall(head)
+    comments = COMMENT.findall(head)
     if returned := re.search(r"^.*->.*:\s+# (.+)$", head, re.M):
-        found.append(("return", returned[1]))
+        comments.append(("return", returned[1]))
     known = {*inspect.signature(f).parameters, "return"}
-    return {k: re.sub(r"\s*\n\s+#\s*", " ", v) for k, v in found if k in known}
+    return {k: re.sub(r"\s*\n\s+#\s*", " ", v) for k, v in comments if k in known}
 
 
 def with_parameters(f: C) -> C:
     "Add the comments beside a function's parameters, and beside what it returns, to its docstring."
     bare = inspect.isfunction(f) and f.__doc__ and "\nParameters:" not in f.__doc__
-    if bare and (found := parameter_comments(f)):
-        returned = found.pop("return", "")
-        width = max(map(len, found), default=0)
-        lines = [f"    {name:{width}}  {text}" for name, text in found.items()]
+    if bare and (comments := parameter_comments(f)):
+        returned = comments.pop("return", "")
+        width = max(map(len, comments), default=0)
+        lines = [f"    {name:{width}}  {text}" for name, text in comments.items()]
         lines += ["", "Returns:", f"    {returned}"] if returned else []
         f.__doc__ = "\n".join([inspect.cleandoc(f.__doc__ or ""), "", "Parameters:", *lines])
     return f

@@ -69,10 +69,10 @@ def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
             tmp.unlink(missing_ok=True)
             raise
     # killed writers of this file left some: no write takes an hour
-    for left in path.parent.glob(f"{escape(begins)}????????.part"):
+    for leftover in path.parent.glob(f"{escape(begins)}????????.part"):
         with suppress(OSError):
-            if left.stat().st_mtime < time.time() - 3600:
-                left.unlink()
+            if leftover.stat().st_mtime < time.time() - 3600:
+                leftover.unlink()
     return path
 
 # %% ../../nbs/core/04_files.ipynb #7b72ae74
@@ -233,7 +233,7 @@ def table_records(
     _, names = next(rows, (1, list[str]()))
     fields: Any = msgspec.structs.fields(kind)  # type: ignore[arg-type]
     columns = {f.encode_name: f.required for f in fields}
-    if missing := [x for x, required in columns.items() if required and x not in names]:
+    if missing := [cell for cell, required in columns.items() if required and cell not in names]:
         do = "the first line names the columns"
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
     if twice := repeated(names):
@@ -243,7 +243,7 @@ def table_records(
             what = f"{len(cells)} columns instead of {len(names)}"
             do = "a text that holds a tab or a line feed is in quotes" if quoted else ""
             raise FormatError(what, at_line(where, n), do)
-        row = {name: x for name, x in zip(names, cells, strict=True) if name in columns}
+        row = {name: cell for name, cell in zip(names, cells, strict=True) if name in columns}
         yield n, of_texts(row, kind, where, n)
 
 

@@ -44,11 +44,11 @@ def the_hub_file(name: str) -> HubFile:
 def hub_path(name: str, s: Settings | None = None) -> Path | None:
     "Return the path of a hub file here, or None."
     s, f = s or load_settings(), the_hub_file(name)
-    if own := getattr(s, f.setting):
-        if not Path(own).is_file():
+    if own_file := getattr(s, f.setting):
+        if not Path(own_file).is_file():
             do = "name a file, or leave it empty"
-            raise CallError("no such file", f"setting {f.setting}, {own}", do)
-        return Path(own)
+            raise CallError("no such file", f"setting {f.setting}, {own_file}", do)
+        return Path(own_file)
     return f.place(s) if f.place(s).is_file() else None
 
 
@@ -64,22 +64,24 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s):
         return found
-    own, revision = f"name a file with REFNB_{f.setting.upper()}", f.revision
+    advice, revision = f"name a file with REFNB_{f.setting.upper()}", f.revision
     if s.offline:
-        do = f"set REFNB_OFFLINE=false, or {own}"
+        do = f"set REFNB_OFFLINE=false, or {advice}"
         raise DataError("is not here, and downloads are off", name, do)
     hub = need("huggingface_hub", "hub")
     hub.utils.logging.set_verbosity_error()  # it would report each of its retries
     try:
         if len(revision) < 40:
             commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
-            known = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
-            if len(known) != 1:
-                what = f"the hub has {len(known)} revisions that begin with {revision}"
+            commits_of_revision = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
+            if len(commits_of_revision) != 1:
+                what = (
+                    f"the hub has {len(commits_of_revision)} revisions that begin with {revision}"
+                )
                 do = "the dataset was changed; name a file of your own"
                 raise DataError(what, f.repo, do)
-            revision = known[0]
-        got = hub.hf_hub_download(
+            revision = commits_of_revision[0]
+        download = hub.hf_hub_download(
             f.repo,
             f.path,
             repo_type="dataset",
@@ -91,5 +93,5 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
     except Exception as e:
         why = f"{type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''}"
         what = f"cannot be downloaded from the hub ({why})"
-        raise DataError(what, f"{f.repo}/{f.path}", f"try again later, or {own}") from None
-    return write_atomic(f.place(s), Path(got).read_bytes())
+        raise DataError(what, f"{f.repo}/{f.path}", f"try again later, or {advice}") from None
+    return write_atomic(f.place(s), Path(download).read_bytes())

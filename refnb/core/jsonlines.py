@@ -53,17 +53,17 @@ def in_words(
     "Return the sentences and the clusters of a line of word pieces, in words; numbers alone tell no text."
     segments, word = line.sentences or (), line.subtoken_map or ()
     pieces: list[Any] = list(chain.from_iterable(segments))
-    own = [i for i, piece in enumerate(pieces) if piece not in SPECIAL]
+    positions = [i for i, piece in enumerate(pieces) if piece not in SPECIAL]
     sentence = [k for k, segment in enumerate(segments) for _ in segment]
     if line.sentence_map is not None:
         sentence = list(line.sentence_map)
     for field, values in (("subtoken_map", word), ("sentence_map", sentence)):
         if len(values) != len(pieces):
             raise FormatError(f"{len(values)} values for {len(pieces)} pieces", at(field))
-        kept = [0, *(values[i] for i in own)]
+        kept = [0, *(values[i] for i in positions)]
         if kept != sorted(kept):
             raise FormatError("the values fall", at(field))
-    size = word[own[-1]] + 1 if own else 0
+    size = word[positions[-1]] + 1 if positions else 0
     if size > 2 * len(pieces):
         what = f"word {size - 1} in a text of {len(pieces)} pieces"
         raise FormatError(what, at("subtoken_map"))
@@ -76,22 +76,22 @@ def in_words(
             raise FormatError(what, at("orig_tokens"), "leave the field out to use the pieces")
     elif all(isinstance(piece, str) for piece in pieces):
         words = [""] * size
-        for i in own:
+        for i in positions:
             words[word[i]] += pieces[i].removeprefix("##") if words[word[i]] else pieces[i]
         words = [w or "[UNK]" for w in words]
 
     # sentences
-    first = {word[i]: i for i in reversed(own)}  # the pieces with which words begin
-    last = {word[i]: i for i in own}  # and end
+    first = {word[i]: i for i in reversed(positions)}  # the pieces with which words begin
+    last = {word[i]: i for i in positions}  # and end
     sentences: list[list[str]] = []
     before: int | None = None
     for w, text in enumerate(words):
         # a word without pieces goes with the one before
-        now = sentence[first[w]] if w in first else before
-        if not sentences or before not in (None, now):
+        speaker = sentence[first[w]] if w in first else before
+        if not sentences or before not in (None, speaker):
             sentences.append([])
         sentences[-1].append(text)
-        before = now
+        before = speaker
     text_of = map_members(str, sentences)
     if not count_pieces:
         return text_of, clusters
@@ -160,18 +160,20 @@ def parse_jsonlines(
     if data.lstrip().startswith(b"["):  # nothing but clusters
         only = JsonDocument(doc_key="", clusters=decoded(data, Clusters, where, 1))
         return [document_of_line(only, pieces, partial(at_line, where, 1))]
-    lines = [(n, x) for n, x in enumerate(data.splitlines(), 1) if x.strip()]
+    lines = [(n, value) for n, value in enumerate(data.splitlines(), 1) if value.strip()]
     if len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{"):
-        lines = [(lines[0][0], b"\n".join(x for _, x in lines))]  # one object takes all lines
+        lines = [
+            (lines[0][0], b"\n".join(value for _, value in lines))
+        ]  # one object takes all lines
     docs: list[Document] = []
-    seen: dict[str, int] = {}
+    line_of_key: dict[str, int] = {}
     for n, text in lines:
         line = decoded(text, JsonDocument, where, n)
         d = document_of_line(line, pieces, partial(at_line, where, n))
-        if d.doc_key in seen:
-            what = f"{d.doc_key!r} is in line {seen[d.doc_key]} too"
+        if d.doc_key in line_of_key:
+            what = f"{d.doc_key!r} is in line {line_of_key[d.doc_key]} too"
             raise FormatError(what, at_line(where, n, "doc_key"))
-        seen[d.doc_key] = n
+        line_of_key[d.doc_key] = n
         docs.append(d)
     return docs
 

@@ -51,10 +51,10 @@ def rows_below(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
         at = f'<small style="opacity:.65">{place:,}</small>'
         rich.append(f'<div style="margin:.35em 0">{at}&ensp;{line.html}</div>')
         text.append(f"{place:>9,}  {line.text}")
-    rest = f"and {n - len(text):,} more" if n > len(text) else ""
+    note = f"and {n - len(text):,} more" if n > len(text) else ""
     return Look(
-        f'<div style="max-width:62em">{pale(head)}{"".join(rich)}{pale(rest)}</div>',
-        "\n".join(filter(None, (head, *text, rest))),
+        f'<div style="max-width:62em">{pale(head)}{"".join(rich)}{pale(note)}</div>',
+        "\n".join(filter(None, (head, *text, note))),
     )
 
 # %% ../../nbs/core/01_looks.ipynb #6ebc79af
@@ -77,7 +77,7 @@ def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> Look:
     """Show a window's tokens with the boxes that reach into it, coloured in HTML, where everything is escaped, and as
     brackets on one line of text. `start` is the index of the first token; what is not drawn is counted."""
     last_token = start + len(tokens) - 1
-    here = [b for b in boxes if b.end >= start and b.start <= last_token]
+    visible = [b for b in boxes if b.end >= start and b.start <= last_token]
     rich, text = [html.escape(printable(t)) for t in tokens], list(map(printable, tokens))
     small = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
     drawn: list[Box] = []  # a box that goes on counts again
@@ -118,14 +118,14 @@ def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> Look:
         return levels, go_on
 
     # of two at one token the longer is outside
-    in_order = sorted(reversed(here), key=lambda b: (max(start, b.start), -b.end))
+    in_order = sorted(reversed(visible), key=lambda b: (max(start, b.start), -b.end))
     levels, _ = draw(deque((max(start, b.start), b) for b in in_order), last_token, 0)
     height = 2 + 0.4 * max(levels - 1, 0)
-    hidden = len(here) - len(set(map(id, drawn)))
-    rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
+    hidden = len(visible) - len(set(map(id, drawn)))
+    note = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
     return Look(
-        f'<span style="line-height:{height:.1f}">{" ".join(rich)}</span><i>{rest}</i>',
-        " ".join(text) + rest,
+        f'<span style="line-height:{height:.1f}">{" ".join(rich)}</span><i>{note}</i>',
+        " ".join(text) + note,
     )
 
 # %% ../../nbs/core/01_looks.ipynb #45ad004a

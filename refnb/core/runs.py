@@ -179,10 +179,10 @@ class Writer:
         if not self.waiting:
             return
         with disk_fault(self.path), self.path.open("ab", buffering=0) as f:
-            start, left = f.tell(), b"".join(self.waiting)
+            start, unwritten = f.tell(), b"".join(self.waiting)
             try:
-                while left:
-                    left = left[f.write(left) :]
+                while unwritten:
+                    unwritten = unwritten[f.write(unwritten) :]
                 os.fsync(f.fileno())
             except BaseException:
                 f.truncate(start)
@@ -194,17 +194,17 @@ class Writer:
 # %% ../../nbs/core/16_runs.ipynb #1829f61d
 def total_usage(records: Iterable) -> Usage | None:
     "Add what answers used; one unknown price makes the sum unknown. The model is the first one's."
-    used: list[Usage] = [r.usage for r in records if r.usage]
-    if not used:
+    usages: list[Usage] = [r.usage for r in records if r.usage]
+    if not usages:
         return None
-    prices: list[Any] = [u.usd for u in used]
+    prices: list[Any] = [u.usd for u in usages]
     return Usage(
-        sum(u.tokens_in for u in used),
-        sum(u.tokens_out for u in used),
+        sum(u.tokens_in for u in usages),
+        sum(u.tokens_out for u in usages),
         None if None in prices else sum(prices),
-        sum(u.seconds for u in used),
-        used[0].model,
-        sum(u.tokens_reasoning for u in used),
+        sum(u.seconds for u in usages),
+        usages[0].model,
+        sum(u.tokens_reasoning for u in usages),
     )
 
 
@@ -276,14 +276,14 @@ def seal_of(records: list, questions: int, sha256: str) -> Seal:
         "reasoning": total.tokens_reasoning,
     }
     # no two runs share their times
-    said = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
+    timeless = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
     return Seal(
         questions,
         len(records),
         dict(reasons),
         total.usd,
         sha256,
-        hash_lines(said),
+        hash_lines(timeless),
         dict(models),
         tokens if any(tokens.values()) else {},
     )
@@ -371,7 +371,7 @@ class RunAnswers:
         return len({r.id for r in self.records().values() if r.reason == "failed"})
 
     @property
-    def whole(self) -> bool:
+    def intact(self) -> bool:
         "Complete, with the journal that was sealed; it may hold failures."
         try:
             return self.complete and bool(self.records())
@@ -393,7 +393,7 @@ class Run(RunAnswers):
         "Write to the run: mends the journal, holds the lock, flushes at the end whatever happens."
         path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
-            if not shard and self.complete and not self.whole:
+            if not shard and self.complete and not self.intact:
                 (self.folder / "seal.json").unlink()
             good, damaged = read_journal(path)
             if damaged:
@@ -417,19 +417,19 @@ class Run(RunAnswers):
         samples: Callable[[str], int] = lambda id: 1,  # how many answers a question has
     ) -> Seal:
         "Close a complete run: counts, and the journal's hash."
-        asked, found, where = list(ids), self.records_so_far(), str(self.folder)
-        keys = [record_key(i, k) for i in asked for k in range(samples(i))]
+        ids_asked, records_by_key, where = list(ids), self.records_so_far(), str(self.folder)
+        keys = [record_key(i, k) for i in ids_asked for k in range(samples(i))]
         if twice := repeated(keys):
             what = f"{len(twice)} questions appear twice, one is {min(twice)}"
             raise DataError(what, self.info.task)
-        if extra := found.keys() - set(keys):
+        if extra := records_by_key.keys() - set(keys):
             what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
             raise DataError(what, where)
-        missing = [key for key in keys if key not in found]
+        missing = [key for key in keys if key not in records_by_key]
         if missing and not allow_missing:
             what = f"{len(missing)} of {len(keys)} questions are unanswered"
             raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
-        records = [found[key] for key in keys if key in found]
+        records = [records_by_key[key] for key in keys if key in records_by_key]
         failed = [r for r in records if r.reason == "failed"]
         if len(failed) > failures and not allow_missing:
             first = record_key(failed[0].id, failed[0].sample)
@@ -437,7 +437,7 @@ class Run(RunAnswers):
             raise DataError(what, where, "start the run again: it asks only these")
         data = b"".join(map(journal_line, records))
         write_atomic(self.journal, data)
-        seal = seal_of(records, len(asked), hashlib.sha256(data).hexdigest())
+        seal = seal_of(records, len(ids_asked), hashlib.sha256(data).hexdigest())
         write_record(self.folder / "seal.json", seal)
         for path in self.shards:
             path.unlink()

@@ -58,21 +58,21 @@ def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
     A relative path starts at `base`; an empty one stays empty."""
     kinds, paths = Settings.__annotations__, (*FOLDERS, "bookcoref_gold", "corefud")
     out: dict[str, Any] = {}
-    for key, given in values.items():
+    for key, value in values.items():
         if key not in kinds:
             raise CallError(f"unknown setting {key!r}", where, nearest(key, kinds))
         at = f"{where.partition(', ')[0]}, {key}"
         try:
             if key in paths:
-                out[key] = str((base / Path(given).expanduser()).resolve()) if given else ""
+                out[key] = str((base / Path(value).expanduser()).resolve()) if value else ""
                 continue
-            out[key] = msgspec.convert(given, kinds[key], strict=False)
+            out[key] = msgspec.convert(value, kinds[key], strict=False)
         except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
             names = {bool: "true or false", int: "a whole number"}
             kind = names.get(kinds[key], "a path" if key in paths else "a text")
-            raise CallError(f"{given!r} is not {kind}", at) from None
+            raise CallError(f"{value!r} is not {kind}", at) from None
         if key in MINIMA and out[key] < MINIMA[key]:
-            raise CallError(f"{given!r} is not {MINIMA[key]} or more", at)
+            raise CallError(f"{value!r} is not {MINIMA[key]} or more", at)
     return out
 
 # %% ../../nbs/core/03_settings.ipynb #ba6580bd
@@ -109,15 +109,15 @@ def load_settings(
     env, start = os.environ if env is None else env, Path(start).resolve()
     default = packaged("settings.ini")
     values = typed(section(default) or {}, default.name, start)
-    if own := nearest_ini(start):
-        values |= typed({k: k for k in YOUR_FOLDERS}, own.name, own.parent)
-        values |= typed(section(own) or {}, f"{own.name}, [refnb]", own.parent)
+    if ini := nearest_ini(start):
+        values |= typed({k: k for k in YOUR_FOLDERS}, ini.name, ini.parent)
+        values |= typed(section(ini) or {}, f"{ini.name}, [refnb]", ini.parent)
     for name, text in env.items():
         if name.startswith("REFNB_"):
             key = name[6:].lower()
             if key not in Settings.__annotations__:
-                known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
-                raise CallError(f"unknown variable {name}", do=nearest(name, known))
+                variables = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
+                raise CallError(f"unknown variable {name}", do=nearest(name, variables))
             values |= typed({key: text}, name, start)
     values |= typed({k: v for k, v in over.items() if v is not None}, "settings", start)
     return msgspec.convert(values, Settings)
@@ -157,7 +157,7 @@ def kinds_of(kind: Any) -> dict[str, Any]:
 def changed_record(
     record: R,
     changed: Mapping[str, Any],  # settings, typed or as text
-    what: str,  # the kind of record, for errors: "a language model"
+    about: str,  # the kind of record, for errors: "a language model"
 ) -> R:
     "Change some settings of a record, and check it. Another model is not in the package of the first."
     data, kinds = msgspec.to_builtins(record), kinds_of(type(record))
@@ -166,22 +166,22 @@ def changed_record(
     for key, value in changed.items():
         name, _, inner = key.partition(".")
         if name not in kinds:
-            raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
+            raise CallError(f"{about} has no setting {name!r}", do=nearest(name, kinds))
         kind = kinds[name]
         if inner:
-            known = kinds_of(kind)
-            if inner not in known and get_origin(kind) is not dict:
-                raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, known))
-            kind = known.get(inner)
+            inner_kinds = kinds_of(kind)
+            if inner not in inner_kinds and get_origin(kind) is not dict:
+                raise CallError(f"{about} has no setting {key!r}", do=nearest(inner, inner_kinds))
+            kind = inner_kinds.get(inner)
         try:
             new = value if kind is None else converted(kind, value)
         except (msgspec.MsgspecError, TypeError) as e:
             do = str(e)
             if get_origin(kind) is Literal:
                 do = f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(kind))}"
-            raise CallError(f"{key} cannot be {value!r}", what, do) from None
+            raise CallError(f"{key} cannot be {value!r}", about, do) from None
         if isinstance(new, float) and not math.isfinite(new):
-            raise CallError(f"{key} cannot be {value!r}", what, "say a finite number")
+            raise CallError(f"{key} cannot be {value!r}", about, "say a finite number")
         if inner:
             new = {inner: new}
         merged = inner or isinstance(value, Mapping)
@@ -189,7 +189,7 @@ def changed_record(
     try:
         return msgspec.convert(data, type(record))
     except (msgspec.ValidationError, ValueError) as e:
-        raise CallError(str(e), what) from None
+        raise CallError(str(e), about) from None
 
 # %% ../../nbs/core/03_settings.ipynb #2b68cc30
 def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[str, Any]:
@@ -197,14 +197,18 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
     Settings that change no answer are `ignored`."""
     out: dict[str, Any] = {}
     for name in type(record).__struct_fields__:
-        x, y = getattr(record, name), getattr(usual, name)
-        if name in ignored or x == y:
+        value, usual_value = getattr(record, name), getattr(usual, name)
+        if name in ignored or value == usual_value:
             continue
-        if isinstance(x, Record) and isinstance(y, Record):
-            x, y = msgspec.structs.asdict(x), msgspec.structs.asdict(y)
-        if isinstance(x, dict) and isinstance(y, dict):
-            other = [k for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)]
-            out |= {f"{name}.{k}": x.get(k, "") for k in other}
+        if isinstance(value, Record) and isinstance(usual_value, Record):
+            value, usual_value = msgspec.structs.asdict(value), msgspec.structs.asdict(usual_value)
+        if isinstance(value, dict) and isinstance(usual_value, dict):
+            other = [
+                k
+                for k in sorted(value.keys() | usual_value.keys())
+                if value.get(k) != usual_value.get(k)
+            ]
+            out |= {f"{name}.{k}": value.get(k, "") for k in other}
         else:
-            out[name] = x
+            out[name] = value
     return msgspec.json.decode(msgspec.json.encode(out))  # lists for tuples

@@ -118,13 +118,13 @@ def parse_litbank(
 def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
     mentions, _ = litbank_mentions(ann, doc.sentences, where)
-    known = {m.span: m for m in mentions.values()}
+    mention_at = {m.span: m for m in mentions.values()}
     for span in chain.from_iterable(doc.clusters):
-        if span not in known:
+        if span not in mention_at:
             what = f"there is no mention {list(span)}, but {doc.doc_key!r} has it"
             raise FormatError(what, where, "does the file belong to the document?")
-    types = map_members(lambda span: known[span].type, doc.clusters)
-    kinds = map_members(lambda span: known[span].kind, doc.clusters)
+    types = map_members(lambda span: mention_at[span].type, doc.clusters)
+    kinds = map_members(lambda span: mention_at[span].kind, doc.clusters)
     return doc.changed(labels={"type": types, "kind": kinds})
 
 # %% ../../nbs/core/09_standoff.ipynb #11959d65
@@ -162,21 +162,24 @@ def parse_booknlp(
         if w.token_ID_within_document != len(words):
             at = at_line(beside, n, "token_ID_within_document")
             raise FormatError(f"token {len(words)} should be here", at, "a line may be missing")
-        now = w.paragraph_ID, w.sentence_ID
-        if now != last or not words:
+        sentence_id = w.paragraph_ID, w.sentence_ID
+        if sentence_id != last or not words:
             sentences.append([])
         sentences[-1].append(w.word)
         words.append(w.word)
-        last = now
+        last = sentence_id
     clusters: dict[str, list[StandoffMention]] = {}
     for n, e in table_records(entities, EntityRow, where, quoted=False):
         span = Span(e.start_token, e.end_token)
-        there = " ".join(words[span.start : span.end + 1])
+        words_there = " ".join(words[span.start : span.end + 1])
         if not span.start <= span.end < len(words):
             what = f"{list(span)} is not a span of the {len(words)} tokens"
             raise FormatError(what, at_line(where, n))
-        if "".join(there.split()) != "".join(e.text.split()):
-            what, at = f"the text has {there!r} there, not {e.text!r}", at_line(where, n, "text")
+        if "".join(words_there.split()) != "".join(e.text.split()):
+            what, at = (
+                f"the text has {words_there!r} there, not {e.text!r}",
+                at_line(where, n, "text"),
+            )
             raise FormatError(what, at, "do the tokens belong to it?")
         clusters.setdefault(e.COREF, []).append(StandoffMention(span, e.cat, e.prop))
     found = [(mentions, "") for mentions in clusters.values()]

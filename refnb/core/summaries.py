@@ -271,20 +271,20 @@ def find_summaries(
     path = summaries_folder(reports, task) / safe_path(name)
     # variants have longer names
     length = len(path.name) + len("-0123456789ab.json")
-    found = [p for p in path.parent.glob(f"{path.name}-*{hash_}.json") if len(p.name) == length]
+    paths = [p for p in path.parent.glob(f"{path.name}-*{hash_}.json") if len(p.name) == length]
     if variants:
-        found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
-    return sorted(found)
+        paths += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
+    return sorted(paths)
 
 
 def places_of_summaries(s: Settings) -> list[Path]:
     "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
-    own = Path(s.reports)
+    folder = Path(s.reports)
     try:
         carried = packaged("reports")
     except DataError:
-        return [own]
-    return [own] if carried.resolve() == own.resolve() else [own, carried]
+        return [folder]
+    return [folder] if carried.resolve() == folder.resolve() else [folder, carried]
 
 
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
@@ -320,19 +320,19 @@ def the_summary(
     "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
 
     def current(infos: Iterable[RunInfo], where: str | Path) -> list[RunInfo]:
-        found = current_runs(i for i in infos if fits(i))
-        if len(found) > 1:
-            raise several_runs(found, str(where))
-        return found
+        fitting = current_runs(i for i in infos if fits(i))
+        if len(fitting) > 1:
+            raise several_runs(fitting, str(where))
+        return fitting
 
-    names, named = [system], bool(split_hash(system)[1])
-    if not named:
+    names, has_hash = [system], bool(split_hash(system)[1])
+    if not has_hash:
         own = current((r.info for r in find_runs(runs, task, system)), runs)
         names = [f"{system}@{i.hash}" for i in own] + names
     for place in places:
         for name in names:
             paths = find_summaries(place, task, name)
-            if not named:
+            if not has_hash:
                 infos = {p: read_record(p, Summary).info for p in paths}
                 usual = current(infos.values(), place)
                 paths = [p for p in paths if infos[p] in usual]

@@ -77,17 +77,17 @@ class Lack(NamedTuple):
         return (CallError if self.kind == "shape" else DataError)(self.what, where, self.do)
 
 # %% ../../nbs/core/00_types.ipynb #ac2c68b8
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
 
-    known = sorted(map(str, known))
-    if not known:
+    names = sorted(map(str, names))
+    if not names:
         return "nothing is known here"
-    lower = [k.lower() for k in known]
+    lower = [k.lower() for k in names]
     if close := difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6):
-        return f"did you mean {known[lower.index(close[0])]}?"
-    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+        return f"did you mean {names[lower.index(close[0])]}?"
+    return "known: " + ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
 # %% ../../nbs/core/00_types.ipynb #b4998c06
 def need(module: str, extra: str) -> ModuleType:

@@ -84,18 +84,18 @@ def upstream_files() -> dict[str, UpstreamFile]:
 
 def files_of(name: str) -> list[UpstreamFile]:
     "Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."
-    known = known_sets()
-    one_set = known.sets.get(name)
+    sets_and_repos = known_sets()
+    one_set = sets_and_repos.sets.get(name)
     repo, patterns = (one_set.repo, one_set.paths) if one_set else (name, ("*",))
-    found = [
+    files = [
         f
         for f in upstream_files().values()
         if f.key == name or f.repo == repo and any(fnmatchcase(f.path, p) for p in patterns)
     ]
-    if not found:
-        do = nearest(name, [*known.sets, *known.repos])
+    if not files:
+        do = nearest(name, [*sets_and_repos.sets, *sets_and_repos.repos])
         raise CallError(f"unknown upstream name {name!r}", do=do)
-    return found
+    return files
 
 
 def set_names() -> list[str]:
@@ -165,15 +165,17 @@ def download(f: UpstreamFile, s: Settings, progress: DownloadProgress | None = N
         n = 0
         try:
             with (
-                requests.get(url, stream=True, timeout=s.patience, headers=headers) as got,
+                requests.get(url, stream=True, timeout=s.patience, headers=headers) as response,
                 open(out, "wb") as file,
             ):
-                if 400 <= got.status_code < 500 and got.status_code != 429:  # no other try will do
-                    what = f"the host does not give it (HTTP {got.status_code})"
+                if (
+                    400 <= response.status_code < 500 and response.status_code != 429
+                ):  # no other try will do
+                    what = f"the host does not give it (HTTP {response.status_code})"
                     raise DataError(what, f.key, do)
-                if not got.ok:
-                    raise ValueError(f"HTTP {got.status_code}")
-                for block in got.iter_content(1 << 16):
+                if not response.ok:
+                    raise ValueError(f"HTTP {response.status_code}")
+                for block in response.iter_content(1 << 16):
                     n += file.write(block)
                     if n >= most + (1 << 16):
                         what = f"more than {most:,} bytes came from {s.host}: stopped"
@@ -217,8 +219,8 @@ def get(
         do = "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM"
         raise DataError("is not here, and downloads are off", file.key, do)
     path = path or download(file, s, progress)
-    own = Path(s.cache) in path.parents
-    do = f"ask again; if it stays so, {FILE_CHANGED}" if own else "replace it in your local copy"
+    cached = Path(s.cache) in path.parents
+    do = f"ask again; if it stays so, {FILE_CHANGED}" if cached else "replace it in your local copy"
     data = path.read_bytes()
     if path.suffix == ".gz" and not file.path.endswith(".gz"):
         try:
@@ -227,13 +229,13 @@ def get(
             pass  # a broken gzip file: reported by its wrong id
         except DataError as e:
             raise DataError(f"{e.what}, and so is not {file.blob}", file.key, do) from None
-    found = blob_id(data)
-    if found != file.blob:
-        name = f"{found}-{safe_name(Path(file.path).name)}"
+    blob = blob_id(data)
+    if blob != file.blob:
+        name = f"{blob}-{safe_name(Path(file.path).name)}"
         aside = write_atomic(Path(s.cache) / "quarantine" / name, data)
-        if own:
+        if cached:
             path.unlink(missing_ok=True)
-        what = f"wrong content: blob id {found}, expected {file.blob}"
+        what = f"wrong content: blob id {blob}, expected {file.blob}"
         raise DataError(what, file.key, f"put into quarantine at {aside}; {do}")
     return data
 
@@ -254,17 +256,17 @@ class Survey(NamedTuple):
 def survey(name: str, s: Settings | None = None) -> Survey:
     "Count what of a name (a set, repository or file) is here, and what would have to be downloaded, with sizes."
     s, files = s or load_settings(), files_of(name)
-    away = [f for f in files if not local_path(f, s)]
-    known = known_sets().sets.get(name, FileSet(name, "", ()))
+    absent = [f for f in files if not local_path(f, s)]
+    file_set = known_sets().sets.get(name, FileSet(name, "", ()))
     return Survey(
         name,
-        known.about,
+        file_set.about,
         len(files),
         sum(f.size or 0 for f in files),
-        len(files) - len(away),
-        sum(f.size or 0 for f in away),
+        len(files) - len(absent),
+        sum(f.size or 0 for f in absent),
         files[0].licence,
-        known.opt_in,
+        file_set.opt_in,
     )
 
 

@@ -57,18 +57,18 @@ def outcomes(
     if twice := repeated(ids):
         raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping):
-        given = list(answers)
-        if twice := repeated(a.id for a in given):
+        answer_list = list(answers)
+        if twice := repeated(a.id for a in answer_list):
             what = f"the id {twice[0]} appears twice"
             raise DataError(what, where, "which of the two answers counts?")
-        answers = {a.id: a for a in given}
-    found = _matched(answers, ids, where)
+        answers = {a.id: a for a in answer_list}
+    answers_in_order = _matched(answers, ids, where)
     columns = {
         "id": ids,
         "doc_key": [q.doc_key for q in qs],
         "options": [len(q.options) for q in qs],
-        "credit": [credit(q, a) if a else 0.0 for q, a in zip(qs, found)],
-        "reason": [a.reason if a else "missing" for a in found],
+        "credit": [credit(q, a) if a else 0.0 for q, a in zip(qs, answers_in_order)],
+        "reason": [a.reason if a else "missing" for a in answers_in_order],
     }
     return pd.DataFrame(columns | meta_columns(qs))
 
@@ -99,10 +99,10 @@ def labels(
 ) -> "pd.Series":  # a label for each row; none where a field has no value
     "Label every outcome with its group."
     fields = [by] if isinstance(by, str) else list(by)
-    known = [c for c in o.columns if c not in ("id", "credit")]
+    columns = [c for c in o.columns if c not in ("id", "credit")]
     for field in fields:
-        if field not in known:
-            raise CallError(f"unknown field {field!r}", do=nearest(field, known))
+        if field not in columns:
+            raise CallError(f"unknown field {field!r}", do=nearest(field, columns))
 
     def written(value: object) -> str:
         if isinstance(value, bool):

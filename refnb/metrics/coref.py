@@ -63,27 +63,27 @@ def _side(clusters: SpanClusters) -> MentionSet:
 _TOLERATED = 10  # repeated mentions of a response, by the official scorer
 
 
-def check_repeated(n: int, span: Sequence[int], duplicates: Duplicates, who: str):
+def check_repeated(n: int, span: Sequence[int], duplicates: Duplicates, side: str):
     "Refuse repeated mentions: any, where they are an error, or more than the official scorer takes."
     do = ""
     if duplicates == "error":
         do = "remove them, or say how to count them with duplicates=official or released"
-    elif who == "predicted" and n > _TOLERATED:
+    elif side == "predicted" and n > _TOLERATED:
         do = f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released"
     if n and do:
         raise DataError(
-            f"{n} mentions of the {who} clusters appear twice, one is {list(span)}", do=do
+            f"{n} mentions of the {side} clusters appear twice, one is {list(span)}", do=do
         )
 
 
-def _once(side: MentionSet, duplicates: Duplicates, who: str) -> MentionSet:
+def _once(side: MentionSet, duplicates: Duplicates, side_name: str) -> MentionSet:
     "Remove or refuse repeated mentions."
     keys = np.sort(side.keys)  # much faster than sorting places, and mostly enough
     if not (keys[1:] == keys[:-1]).any():
         return side
     again = side.repeated()
     key = int(side.keys[again][0])
-    check_repeated(int(again.sum()), (key >> 32, key & 0xFFFFFFFF), duplicates, who)
+    check_repeated(int(again.sum()), (key >> 32, key & 0xFFFFFFFF), duplicates, side_name)
     return side.without(again)
 
 # %% ../../nbs/metrics/01_coref.ipynb #0a2b549a
@@ -126,10 +126,12 @@ def _overlap(g: MentionSet, p: MentionSet) -> Cells:
     "Count gold mentions, repetitions included, in each predicted cluster that holds them."
     keys, labels = np.unique(np.stack([p.keys, p.labels]), axis=1)
     first = np.searchsorted(keys, g.keys, "left")
-    many = np.searchsorted(keys, g.keys, "right") - first  # predicted clusters that hold a mention
-    before = np.cumsum(many) - many
-    at = np.repeat(first - before, many) + np.arange(int(many.sum()))
-    return _cells(np.repeat(g.labels, many), labels[at])
+    counts = (
+        np.searchsorted(keys, g.keys, "right") - first
+    )  # predicted clusters that hold a mention
+    before = np.cumsum(counts) - counts
+    at = np.repeat(first - before, counts) + np.arange(int(counts.sum()))
+    return _cells(np.repeat(g.labels, counts), labels[at])
 
 
 def table(
@@ -302,13 +304,13 @@ def blanc(t: Table) -> LinkCounts:
         return pairs(common.astype(np.int64))
 
     common, predicted, gold = (int(x.sum()) for x in (t.overlap.n, t.predicted, t.gold))
-    both, in_predicted, in_gold = (pairs(x) for x in (t.overlap.n, t.predicted, t.gold))
+    joined_by_both, in_predicted, in_gold = (pairs(x) for x in (t.overlap.n, t.predicted, t.gold))
     of_gold, of_predicted = joined(t.overlap.gold), joined(t.overlap.predicted)
     return LinkCounts(
-        both,
+        joined_by_both,
         in_predicted,
         in_gold,
-        common * (common - 1) // 2 - of_gold - of_predicted + both,
+        common * (common - 1) // 2 - of_gold - of_predicted + joined_by_both,
         predicted * (predicted - 1) // 2 - in_predicted,
         gold * (gold - 1) // 2 - in_gold,
         common,

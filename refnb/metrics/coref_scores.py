@@ -92,17 +92,17 @@ class CorefScores:
     @property
     def title(self) -> str:
         "Say what was scored, and what to know about it."
-        told = f"{self.setting}: {self.documents:,} document{'s' if self.documents != 1 else ''}"
+        title = f"{self.setting}: {self.documents:,} document{'s' if self.documents != 1 else ''}"
         if self.setting == "window":
-            told += f", {len(self.counts):,} windows ({self.mode})"
-        for keys, what in (
+            title += f", {len(self.counts):,} windows ({self.mode})"
+        for keys, state in (
             (self.missing, "without a prediction, counted as empty"),
             (self.extra, "predicted without gold, set aside"),
             (self.doubled, "with a mention that appears twice"),
             (self.lone, "with empty nodes on one side only"),
         ):
-            told += f"; {len(keys)} {what}" if keys else ""
-        return told + (f"; {self.note}" if self.note else "")
+            title += f"; {len(keys)} {state}" if keys else ""
+        return title + (f"; {self.note}" if self.note else "")
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.df.round(2).to_string()}"
@@ -166,10 +166,10 @@ def score_coref(
     >>> refnb.score_coref(refnb.load("sample"), refnb.load("sample"), match="head")
     >>> refnb.score_coref([[(0, 1), (5, 5)], [(3, 3)]], [[(0, 1), (5, 5), (3, 3)]])
     """
-    for value, what, known in ((match, "match", Match), (zeros, "zeros", Zeros)):
-        if value not in get_args(known):
+    for value, what, choices in ((match, "match", Match), (zeros, "zeros", Zeros)):
+        if value not in get_args(choices):
             raise CallError(
-                f"unknown {what} {value!r}", do=nearest(value, filter(None, get_args(known)))
+                f"unknown {what} {value!r}", do=nearest(value, filter(None, get_args(choices)))
             )
     sides = [[x] if isinstance(x, Document) else list(x) for x in (gold, predicted)]
     given = [d.doc_key for side in sides for d in side if isinstance(d, Document)]
@@ -218,7 +218,7 @@ def score_coref(
                 )
     except DataError as e:
         raise DataError(e.what, e.where or f"document {name!r}", e.do) from None
-    shown = mode if setting == "window" else ""
+    window_mode = mode if setting == "window" else ""
     note = "" if spans else _matching_note(match, zeros, gold, predicted, by_rule)
     told = (pairs.missing, pairs.extra, dict.fromkeys(doubled), note, lone)
-    return CorefScores(counts, setting, shown, len(pairs), *told)
+    return CorefScores(counts, setting, window_mode, len(pairs), *told)

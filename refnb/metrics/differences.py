@@ -154,12 +154,14 @@ STATE_SIGNS = dict(zip(MENTION_STATES, ("", "≠ ", "− ", "+ ")))
 
 def worst_place(m: Matched, width: int = 40) -> int:
     "Find the middle of the window with the most wrong mentions; the first mention if all are right."
-    wrong = sorted(s[0] for s in m.mentions() if m.state(s) != "right")
-    if not wrong:
+    wrong_starts = sorted(s[0] for s in m.mentions() if m.state(s) != "right")
+    if not wrong_starts:
         return min(m.gold, default=(0, 0))[0]
-    many = [bisect_right(wrong, start + 2 * width) - i for i, start in enumerate(wrong)]
-    first = many.index(max(many))
-    return (wrong[first] + wrong[first + many[first] - 1]) // 2
+    counts = [
+        bisect_right(wrong_starts, start + 2 * width) - i for i, start in enumerate(wrong_starts)
+    ]
+    first = counts.index(max(counts))
+    return (wrong_starts[first] + wrong_starts[first + counts[first] - 1]) // 2
 
 
 def _boxes(gold: Document, m: Matched, start: int, stop: int) -> tuple[list[Box], list[Box]]:

@@ -25,10 +25,10 @@ class GapScores(NamedTuple):
         return parts | {"bias": self.bias}
 
     def __repr__(self) -> str:
-        shown = [
+        parts = [
             f"{k} F1 {100 * getattr(self, k).f1:.1f}" for k in ("masculine", "feminine", "overall")
         ]
-        return ", ".join(shown) + ("" if self.bias is None else f", bias {self.bias:.2f}")
+        return ", ".join(parts) + ("" if self.bias is None else f", bias {self.bias:.2f}")
 
 
 def gap_scores(
@@ -42,10 +42,10 @@ def gap_scores(
         chosen = set(a.chosen) if a and not a.reason else set()
         if a and a.scores and not (a.chosen or a.reason) and a.scores.count(max(a.scores)) == 1:
             chosen = {a.scores.index(max(a.scores))}
-        meant, named = set(q.right) & {0, 1}, chosen & {0, 1}
+        meant, predicted = set(q.right) & {0, 1}, chosen & {0, 1}
         n = counts[str(q.meta["gender"])]
-        n[0] += len(meant & named)
-        n[1] += len(named)
+        n[0] += len(meant & predicted)
+        n[1] += len(predicted)
         n[2] += len(meant)
     masculine, feminine = (prf(*n) for n in counts.values())
     overall = prf(*map(sum, zip(*counts.values())))

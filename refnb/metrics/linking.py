@@ -30,10 +30,10 @@ def linking(
     counts = {}
     for two in pair(gold, predicted):
         sides = []
-        for who, d in zip(("gold", "predicted"), two):
+        for side, d in zip(("gold", "predicted"), two):
             if d.clusters and not d.names:
                 do = "character linking needs to know who each cluster is"
-                raise DataError("its clusters have no names", f"{who}, document {d.doc_key!r}", do)
+                raise DataError("its clusters have no names", f"{side}, document {d.doc_key!r}", do)
             sides.append({(*s, name) for c, name in zip(d.clusters, d.names) for s in c})
         g, p = sides
         counts[two[0].doc_key] = (len(g & p), len(p), len(g))

@@ -71,11 +71,11 @@ def _head_by_tree(parents: Sequence[int], words: list[int]) -> int:
     tops = [w for w in words if parents[w] not in inside] or words[:1]
 
     def above(word: int) -> set[int]:
-        found: set[int] = set()
-        while word >= 0 and word not in found:
-            found.add(word)
+        visited: set[int] = set()
+        while word >= 0 and word not in visited:
+            visited.add(word)
             word = parents[word]
-        return found
+        return visited
 
     shared = set.intersection(*map(above, tops))
     return next((t for t in tops if t in shared), tops[0])
@@ -139,11 +139,11 @@ def _parents(d: Document) -> list[int]:
 def with_heads(d: Document) -> Document:
     "Label each mention with its head, by annotation, tree or rule, such as for writing CoNLL-U."
     heads = find_heads(d, d, _parents(d)).tokens
-    there = [c for c, cluster in enumerate(d.clusters) if cluster]
-    labels = {field: tuple(groups[c] for c in there) for field, groups in d.labels.items()}
-    labels["head"] = tuple(tuple(map(str, heads[c])) for c in there)
-    names = tuple(d.names[c] for c in there) if d.names else ()
-    return d.changed(clusters=tuple(d.clusters[c] for c in there), names=names, labels=labels)
+    nonempty = [c for c, cluster in enumerate(d.clusters) if cluster]
+    labels = {field: tuple(groups[c] for c in nonempty) for field, groups in d.labels.items()}
+    labels["head"] = tuple(tuple(map(str, heads[c])) for c in nonempty)
+    names = tuple(d.names[c] for c in nonempty) if d.names else ()
+    return d.changed(clusters=tuple(d.clusters[c] for c in nonempty), names=names, labels=labels)
 
 # %% ../../nbs/metrics/03_matching.ipynb #2047a9f8
 Match = Literal["exact", "head", "partial"]
@@ -330,16 +330,16 @@ def match_document(
     zeros = zeros or ("linear" if match == "exact" else "dependent")
     apart = bool(empty_nodes(gold) or empty_nodes(predicted))
     docs = {"gold": (gold, predicted), "predicted": (predicted, gold)}
-    texts = [d if d.sentences else other for d, other in docs.values()]
+    texts = [d if d.sentences else other_tree for d, other_tree in docs.values()]
     trees = [_parents(t) for t in texts]
     by_rule, doubled = 0, False
     keys: dict = {}
     sides: list[list[WordMention]] = []
-    for k, (who, (d, _)) in enumerate(docs.items()):
-        text, other = texts[k], trees[1 - k]
+    for k, (side, (d, _)) in enumerate(docs.items()):
+        text, other_tree = texts[k], trees[1 - k]
         size = text.size or 1 + max((s.end for c in d.clusters for s in c), default=-1)
-        tree = trees[k] or (other if len(other) == size else [])
-        needed = match == "head" or match == "partial" and who == "gold"
+        tree = trees[k] or (other_tree if len(other_tree) == size else [])
+        needed = match == "head" or match == "partial" and side == "gold"
         heads = find_heads(d, text, tree, needed)
         mentions = _mentions(d, text, _places(text, size, apart), heads, match, keys)
         by_rule += heads.by_rule
@@ -348,7 +348,7 @@ def match_document(
             doubled = True
             if duplicates == "error":
                 [(span, _)] = Counter(d.mentions).most_common(1)
-                check_repeated(repeated, span, "error", who)
+                check_repeated(repeated, span, "error", side)
         sides.append(_counted(mentions, singletons))
     g, p = sides
     return MatchedMentions(g, p, _pairs(g, p, match, zeros), by_rule, doubled)
@@ -376,33 +376,37 @@ def shared_words(m: MatchedMentions) -> Counts:
 
 def resolved_zeros(m: MatchedMentions) -> Counts:
     "Count zeros that are anaphors, by whether they are resolved to an antecedent of their entity."
-    if all(x.depends is None for x in (*m.gold, *m.predicted)):
+    if all(mention.depends is None for mention in (*m.gold, *m.predicted)):
         return Counts(0, 0, 0, 0)
 
     def firsts(side: list[WordMention]) -> set[int]:
         first: dict[int, WordMention] = {}
-        for x in side:
-            first.setdefault(x.cluster, x)
-        return {id(x) for x in first.values()}
+        for mention in side:
+            first.setdefault(mention.cluster, mention)
+        return {id(mention) for mention in first.values()}
 
     def anaphors(side: list[WordMention], first: set[int]) -> set[int]:
-        return {id(x) for x in side if x.depends is not None and id(x) not in first}
+        return {
+            id(mention)
+            for mention in side
+            if mention.depends is not None and id(mention) not in first
+        }
 
     of_gold, of_predicted = anaphors(m.gold, firsts(m.gold)), firsts(m.predicted)
     by_key, swap = {p.key: p for p in m.predicted}, m.substitutes()
     joined: set[tuple[int, int]] = set()  # gold and predicted cluster of the mentions before
-    found, linked, right = set(), 0, 0
+    paired, linked, right = set(), 0, 0
     for g in m.gold:
         p = by_key.get(g.key) or by_key.get(swap.get(g.key, -1))
         if p is None:
             continue
         if id(g) in of_gold:
-            found.add(id(p))
+            paired.add(id(p))
             if id(p) not in of_predicted:
                 linked += 1
                 right += (g.cluster, p.cluster) in joined
         joined.add((g.cluster, p.cluster))
-    invented = len(anaphors(m.predicted, of_predicted) - found)
+    invented = len(anaphors(m.predicted, of_predicted) - paired)
     return Counts(right, linked + invented, right, len(of_gold))
 
 

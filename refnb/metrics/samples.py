@@ -19,10 +19,10 @@ def agreement(samples: Sequence[Answer]) -> float:
     "Compute the share of pairs of answers that agree; 1 for a single answer."
     chosen: Counter[tuple[int, ...]] = Counter()
     for a in samples:
-        given = a.chosen
+        choice = a.chosen
         if a.scores and not (a.chosen or a.reason):
-            given = tuple(i for i, x in enumerate(a.scores) if x == max(a.scores))
-        chosen[given] += 1
+            choice = tuple(i for i, score in enumerate(a.scores) if score == max(a.scores))
+        chosen[choice] += 1
     n = len(samples)
     return sum(k * (k - 1) for k in chosen.values()) / (n * (n - 1)) if n > 1 else 1.0
 
@@ -48,25 +48,27 @@ def score_samples(
     position: Position = lambda q, sample: None,  # place of the right option in a sample
 ) -> Sampled:
     "Score several answers to each question."
-    asked = {q.id: q for q in questions}
-    if strange := set(samples) - set(asked):
+    questions_by_id = {q.id: q for q in questions}
+    if strange := set(samples) - set(questions_by_id):
         what = f"{len(strange)} samples belong to no question, one is of {min(strange)}"
         raise DataError(what, "samples")
     if not samples:
         none = float("nan")
         return Sampled(0, none, none, none, none, none, {})
-    credits = {i: [credit(asked[i], a) for a in answers] for i, answers in samples.items()}
+    credits = {
+        i: [credit(questions_by_id[i], a) for a in answers] for i, answers in samples.items()
+    }
     means = [fmean(c) for c in credits.values()]
     by_position = defaultdict(list)
     for i, answers in samples.items():
         for a, c in zip(answers, credits[i]):
-            place = position(asked[i], a.sample)
+            place = position(questions_by_id[i], a.sample)
             if place is not None:
                 by_position[place].append(c)
     return Sampled(
         samples=sum(map(len, samples.values())),
         mean=fmean(means),
-        majority=fmean(credit(asked[i], majority(list(a))) for i, a in samples.items()),
+        majority=fmean(credit(questions_by_id[i], majority(list(a))) for i, a in samples.items()),
         consistency=fmean(map(agreement, samples.values())),
         within=fmean(map(pvariance, credits.values())),
         between=pvariance(means),

@@ -37,10 +37,10 @@ def _checked(
         except (TypeError, ValueError):
             raise DataError(f"{name} holds something other than numbers", where, do) from None
         if array.ndim != 1 or np.isinf(array).any():
-            what = (
+            fault = (
                 f"{array.ndim} dimensions instead of 1" if array.ndim != 1 else "an infinite number"
             )
-            raise DataError(f"{name} has {what}", where, do)
+            raise DataError(f"{name} has {fault}", where, do)
         if len(array) != len(labels):
             do = "give one of each per item (pair_by_id aligns two systems)"
             raise DataError(f"{len(array)} {name} but {len(labels)} clusters", where, do)
@@ -249,13 +249,13 @@ def permutation_p(
     if n < 2 or abs(total) <= 1e-12 * np.abs(sums).sum():  # no swap is nearer to 0
         return 1.0 if len(items) else None
     if every := n < 63 and 2**n <= resamples:
-        kept = np.arange(2**n)[:, None] >> np.arange(n) & 1
-        swapped = 2 * (kept @ sums) - total
+        signs = np.arange(2**n)[:, None] >> np.arange(n) & 1
+        swapped = 2 * (signs @ sums) - total
     else:  # in blocks of a million swaps
         rng, rows, parts = np.random.default_rng(seed), 1 + (1 << 20) // n, []
         for k in range(0, resamples, rows):
-            kept = rng.integers(1 << 32, size=(min(rows, resamples - k), n), dtype=np.uint32) & 1
-            parts.append(2 * (kept.astype(float) @ sums) - total)
+            signs = rng.integers(1 << 32, size=(min(rows, resamples - k), n), dtype=np.uint32) & 1
+            parts.append(2 * (signs.astype(float) @ sums) - total)
         swapped = np.concatenate(parts)
     near = 100 * np.finfo(float).eps * abs(total)  # equal, but for rounding
     tail = min((swapped <= total + near).sum(), (swapped >= total - near).sum())

@@ -47,32 +47,32 @@ def split(
     after = [*first[1:], len(d.sentences)]
     starts = [bounds[i] for i in first]
     inside: list[dict[int, list[int]]] = [{} for _ in first]  # cluster -> its mentions' places
-    lost: list[Span] = []
+    crossing_spans: list[Span] = []
     for c, cluster in enumerate(d.clusters):
         for i, span in enumerate(cluster):
             w = bisect_right(starts, span.start) - 1
             if span.end < bounds[after[w]]:
                 inside[w].setdefault(c, []).append(i)
             else:
-                lost.append(span)
-    if lost and crossing == "error":
-        what = f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}"
+                crossing_spans.append(span)
+    if crossing_spans and crossing == "error":
+        what = f"{len(crossing_spans)} mentions cross the end of a window, one is {list(crossing_spans[0])}"
         raise DataError(what, d.doc_key, "leave them out with crossing='drop'")
 
-    def chosen(groups: Sequence[Sequence[Any]], own: dict[int, list[int]]) -> tuple:
-        return tuple(tuple(groups[c][i] for i in places) for c, places in own.items())
+    def chosen(groups: Sequence[Sequence[Any]], indices: dict[int, list[int]]) -> tuple:
+        return tuple(tuple(groups[c][i] for i in places) for c, places in indices.items())
 
     windows = []
-    for s, e, at, own in zip(first, after, starts, inside):
-        moved = [[Span(a - at, b - at) for a, b in c] for c in chosen(d.clusters, own)]
-        n = sum(at <= span.start < bounds[e] for span in lost)
+    for s, e, at, indices in zip(first, after, starts, inside):
+        moved = [[Span(a - at, b - at) for a, b in c] for c in chosen(d.clusters, indices)]
+        n = sum(at <= span.start < bounds[e] for span in crossing_spans)
         windows.append(
             Document(
                 f"{d.doc_key}_split{length}_S{s}",
                 d.sentences[s:e],
                 tuple(map(tuple, moved)),
-                tuple(d.names[c] for c in own) if d.names else (),
-                {field: chosen(groups, own) for field, groups in d.labels.items()},
+                tuple(d.names[c] for c in indices) if d.names else (),
+                {field: chosen(groups, indices) for field, groups in d.labels.items()},
                 d.meta | ({"crossing": n} if n else {}),
                 d.speakers[s:e],
             )
@@ -107,17 +107,17 @@ def cut(
         raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, WINDOW_MODES))
     bounds = [0, *accumulate(map(len, sentences))]
     starts, size = [bounds[i] for i in window_starts(sentences, length)], bounds[-1]
-    whole = size // length
+    n_full = size // length
 
     def windows_of(start: int) -> list[int]:
         if mode == "paper":
             return [bisect_right(starts, start) - 1]
         if mode == "fixed":
             return [start // length]
-        regular = [start // length] if start // length < whole and start % length else []
-        return regular + ([whole] if size - length < start < size else [])
+        regular = [start // length] if start // length < n_full and start % length else []
+        return regular + ([n_full] if size - length < start < size else [])
 
-    n = {"paper": len(starts), "fixed": -(-size // length), "released": whole + 1}[mode]
+    n = {"paper": len(starts), "fixed": -(-size // length), "released": n_full + 1}[mode]
     out: list[dict[int, list[Span]]] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for span in cluster:
@@ -177,12 +177,12 @@ def pair(
 ) -> ScoredPairs:  # in gold's order
     "Join gold documents with their predictions by key."
     sides: list[dict[str, Document]] = []
-    for who, docs in (("gold", gold), ("predicted", predicted)):
+    for side_name, docs in (("gold", gold), ("predicted", predicted)):
         by_key: dict[str, Document] = {}
         for d in docs:
             if d.doc_key in by_key:
                 what = f"document {d.doc_key!r} appears twice"
-                raise DataError(what, who, "which of the two counts?")
+                raise DataError(what, side_name, "which of the two counts?")
             by_key[d.doc_key] = d
         sides.append(by_key)
     g, p = sides

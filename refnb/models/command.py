@@ -39,30 +39,30 @@ def input_line(
     "Write a question or a document as a program reads it."
     if isinstance(item, Question):
         fields = ("id", "doc_key", "text", "chars", "options", "meta")
-        shown: dict[str, Any] = {f: getattr(item, f) for f in fields}
+        fields_shown: dict[str, Any] = {f: getattr(item, f) for f in fields}
     else:
         names: Any = item.names if seeds is None else dict(zip(item.names, seeds, strict=True))
-        shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
-    return msgspec.json.encode(shown | ({"canary": True} if canary else {})) + b"\n"
+        fields_shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
+    return msgspec.json.encode(fields_shown | ({"canary": True} if canary else {})) + b"\n"
 
 # %% ../../nbs/models/03_command.ipynb #e718a24b
 def read_answer(
     line: bytes,
-    asked: Mapping[str, Any],  # id -> question or document
+    items: Mapping[str, Any],  # id -> question or document
     answered: set[str],  # ids, to which this one is added
     where: str,  # the program's name in errors
     of_document: type[ClusterAnswer] = ClusterAnswer,  # the answer to a document
 ) -> SystemAnswer:
     "Read a line of a program's output as the answer to one of the items that it was asked."
-    shown = line.decode("utf-8", "replace").strip()[:120]
+    line_start = line.decode("utf-8", "replace").strip()[:120]
     try:
         fields = msgspec.json.decode(line, type=dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        what = f"wrote something other than a JSON object: {shown!r}"
+        what = f"wrote something other than a JSON object: {line_start!r}"
         do = "write one object per line to standard output, anything else to standard error"
         raise DataError(what, where, do) from None
     key = fields.pop("id", None)
-    if not isinstance(key, str) or key not in asked:
+    if not isinstance(key, str) or key not in items:
         what = f"answered {key!r}, which is not an id of the input"
         raise DataError(what, where, "repeat the id of the question")
     if key in answered:
@@ -70,27 +70,27 @@ def read_answer(
     answered.add(key)
     if "error" in fields:
         return Failure(key, "error", str(fields["error"])[:300])
-    item, at = asked[key], f"{where}, {key}"
+    item, at = items[key], f"{where}, {key}"
     try:
         if not fields:
             raise ValueError("there is an id alone")
         if not isinstance(item, Question):
-            found = msgspec.convert({"id": key, **fields}, of_document)
-            for s in chain.from_iterable(found.clusters):
+            clusters_answer = msgspec.convert({"id": key, **fields}, of_document)
+            for s in chain.from_iterable(clusters_answer.clusters):
                 if not 0 <= s.start <= s.end < item.size:
                     what = (
                         f"answered with {list(s)}, which is not a span of the {item.size:,} tokens"
                     )
                     raise DataError(what, at)
-            if len(found.names) not in (0, len(found.clusters)):
-                n, many = len(found.names), len(found.clusters)
+            if len(clusters_answer.names) not in (0, len(clusters_answer.clusters)):
+                n, many = len(clusters_answer.names), len(clusters_answer.clusters)
                 raise DataError(f"gave {n} names for {many} clusters", at)
-            return found
+            return clusters_answer
         if "choice" in fields:
             return as_answer(item, fields["choice"])
         answer, n = msgspec.convert({"id": key, **fields}, Answer), len(item.options)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
-        what = f"wrote no answer to {key}: {e}; it wrote {shown!r}"
+        what = f"wrote no answer to {key}: {e}; it wrote {line_start!r}"
         raise DataError(what, where, "write chosen, scores, choice, clusters or error") from None
     if answer.chosen and max(answer.chosen) >= n:
         raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
@@ -165,9 +165,9 @@ class Process:
             return ""
         self.listener.join(10)  # the last lines may be on their way
         last = self.last.decode("utf-8", "replace").strip()
-        said = last.rpartition("\r")[2][:200]  # what a progress bar leaves of it
+        last_words = last.rpartition("\r")[2][:200]  # what a progress bar leaves of it
         killed = " (killed: possibly out of memory)" if status == -9 else ""
-        return f"ended with status {status}{killed}{f': {said}' if said else ''}"
+        return f"ended with status {status}{killed}{f': {last_words}' if last_words else ''}"
 
     def end(self):
         self.p.kill()
@@ -190,7 +190,7 @@ class CommandEntry(Record):
 class CommandSystem(BaseSystem):
     "A system made of a program that reads items from stdin and writes answers to stdout."
 
-    whole = "it is one program: start it on one machine"
+    one_machine = "it is one program: start it on one machine"
     seeds: bool = False  # send the task's seeds, to be completed
     # its environment variables; None: those of this process
     env: Mapping[str, str] | None = None
@@ -218,8 +218,8 @@ class CommandSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        what = self.entry.environment or self.words[0]
-        return f"{what} ({'here' if self.here else 'not here'})"
+        program = self.entry.environment or self.words[0]
+        return f"{program} ({'here' if self.here else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
         words = ["python", *self.words[1:]] if self.entry.python else self.words
@@ -241,21 +241,25 @@ class CommandSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         if not items:
             return
-        asked = {x.id if isinstance(x, Question) else x.doc_key: x for x in items}
+        items_by_id = {
+            item.id if isinstance(item, Question) else item.doc_key: item for item in items
+        }
         answered: set[str] = set()
         process = Process(self.words, self.cwd, self.name, self.env)
         try:
             self.begin(process, items)
-            process.ask(input_line(x, task.seeds_of(x) if self.seeds else None) for x in items)
+            process.ask(
+                input_line(item, task.seeds_of(item) if self.seeds else None) for item in items
+            )
             while (line := process.next(self.entry.patience)) is not None:
-                yield read_answer(line, asked, answered, self.name)
+                yield read_answer(line, items_by_id, answered, self.name)
             if fault := process.fault(self.entry.patience):
-                do = f"{len(answered)} of {len(asked)} answers are saved; fix it and rerun"
+                do = f"{len(answered)} of {len(items_by_id)} answers are saved; fix it and rerun"
                 raise DataError(fault, self.name, do)
         finally:
             process.end()
         do = "answers so far are saved; fix it and rerun"
-        for key in asked.keys() - answered:
+        for key in items_by_id.keys() - answered:
             yield Failure(key, "no answer", f"{self.name} ended without an answer", do)
 
 # %% ../../nbs/models/03_command.ipynb #85c260c3

@@ -119,18 +119,18 @@ def read_entries(path: Path) -> list[Entry]:
 @cache
 def registry_of(stamped: tuple[tuple[Path, int], ...]) -> Registry:
     "Read system files; each stands beside the time when it was written."
-    found = Registry({}, {}, {}, {})
+    registry = Registry({}, {}, {}, {})
     for path, _ in stamped:
         try:
             for entry in read_entries(path):
-                first = found.entries.setdefault(entry.name, entry)
+                first = registry.entries.setdefault(entry.name, entry)
                 if first is not entry:
                     what = f"the name {entry.name!r} exists already, in {first.path.name}"
-                    found.doubled[entry.name] = CallError(what, str(path), "choose another")
-                found.numbered.update(dict.fromkeys(numbered(entry.name), first))
+                    registry.doubled[entry.name] = CallError(what, str(path), "choose another")
+                registry.numbered.update(dict.fromkeys(numbered(entry.name), first))
         except RefnbError as e:
-            found.faults[str(path)] = e
-    return found
+            registry.faults[str(path)] = e
+    return registry
 
 
 def system_registry(s: Settings | None = None) -> Registry:
@@ -197,12 +197,12 @@ TURNED = "+negation"
 
 def from_entry_point(name: str, changed: Mapping[str, Any]) -> System:
     "Load a system of another installed package: a System, a class or factory of one, or an answering function."
-    found = load_entry_point(entry_points("refnb.systems")[name])
-    if isinstance(found, type):
-        found = found(**changed)
+    system = load_entry_point(entry_points("refnb.systems")[name])
+    if isinstance(system, type):
+        system = system(**changed)
     else:
         refuse_settings(name, changed)
-    return found if isinstance(found, System) else FunctionSystem(found, name)
+    return system if isinstance(system, System) else FunctionSystem(system, name)
 
 
 def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
@@ -219,9 +219,9 @@ def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | 
         return lambda changed: named_object(make)(asked, changed, s)
     if base in entry_points("refnb.systems"):
         return lambda changed: from_entry_point(base, changed)
-    for prefix, made in PREFIXES.items():
+    for prefix, maker in PREFIXES.items():
         if base.startswith(prefix) and len(base) > len(prefix):
-            return lambda changed: named_object(made)(base, changed, s)
+            return lambda changed: named_object(maker)(base, changed, s)
     return None
 
 
@@ -236,9 +236,9 @@ def find_system(
     >>> refnb.find_system("gpt-4o-mini", order="reversed")
     """
     if not isinstance(system, str):
-        made = system if isinstance(system, System) else FunctionSystem(system)
-        refuse_settings(made.name, changed)
-        return made
+        found_system = system if isinstance(system, System) else FunctionSystem(system)
+        refuse_settings(found_system.name, changed)
+        return found_system
     s = s or load_settings()
     base, given = split_variant(system)
     if maker := maker_of(base, s):

@@ -82,7 +82,7 @@ class BaseSystem:
     partial: bool = False  # may be incomplete, as released files are
     free: bool = False  # costs next to nothing: `refnb reproduce` runs it
     released: bool = False  # replays what others released
-    whole: str = ""  # why it cannot be sharded; "": it can
+    one_machine: str = ""  # why it cannot be sharded; "": it can
     summary: Any = None  # usage summary of the last requests to a server
 
     def __repr__(self) -> str:
@@ -237,16 +237,20 @@ class FunctionSystem(BaseSystem):
         return Lack("items", what, "those of refnb.build and of identifyme/litbank/test have it")
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
-        for x in items:
+        for item in items:
             try:
-                reply = self.f(x)
+                reply = self.f(item)
             except (DataError, CallError):
                 raise
             except (Exception, SystemExit) as e:
-                at = f"question {x.id}" if isinstance(x, Question) else f"document {x.doc_key}"
+                at = (
+                    f"question {item.id}"
+                    if isinstance(item, Question)
+                    else f"document {item.doc_key}"
+                )
                 do = "earlier answers are saved; fix the function and rerun"
                 raise DataError(f"the system raised {type(e).__name__}: {e}", at, do) from e
-            yield as_answer(x, reply) if task.shape == "choice" else as_clusters(x, reply)
+            yield as_answer(item, reply) if task.shape == "choice" else as_clusters(item, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #f9491ff7
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,15 +264,15 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def variant_name(base: str, changed: Mapping[str, Any]) -> str:
     "Name a system whose settings `changed` from those of the name `base`: 1 for 1.0, quotation marks only where needed."
-    shown = []
+    settings = []
     for key, value in sorted(flat(changed).items()):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         bare = isinstance(value, str) and value and value == value.strip()
         if not bare or set('[],="') & set(value):
             value = msgspec.json.encode(value).decode()
-        shown.append(f"{key}={value}")
-    return f"{base}[{','.join(shown)}]" if shown else base
+        settings.append(f"{key}={value}")
+    return f"{base}[{','.join(settings)}]" if settings else base
 
 
 # commas in quotation marks and brackets divide nothing

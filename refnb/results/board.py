@@ -57,10 +57,10 @@ def read_provenance(name: str, reports: str | Path) -> Provenance | None:
     "Read the provenance of the report of paper/table, or None where there is no whole report."
     path = Path(reports) / f"{name}.json"
     try:
-        found = as_provenance(path.read_bytes(), str(path))
+        provenance = as_provenance(path.read_bytes(), str(path))
     except (OSError, FormatError):
         return None
-    return found if found.table == name else None
+    return provenance if provenance.table == name else None
 
 # %% ../../nbs/results/06_board.ipynb #0b42448a
 class Fault(Enum):
@@ -137,7 +137,7 @@ def stale(
         at = path.with_name(file)
         if not at.exists() or sha256(at.read_bytes()) != sha:
             return Stale(Fault.FILE, file)
-    made = path.stat().st_mtime if path.exists() else 0.0
+    finished = path.stat().st_mtime if path.exists() else 0.0
     of_sets = p.inputs.keys() <= {*set_names()}  # whole sets, as a table declares them
     for key, id in p.inputs.items():
         if key == PRINTED_VALUES:
@@ -148,7 +148,7 @@ def stale(
                 return Stale(Fault.PIN, key)
             local = local_path(f, s)
             written = local.stat().st_mtime if local else 0.0
-            if written > made and not is_pinned(f, written, s):
+            if written > finished and not is_pinned(f, written, s):
                 return Stale(Fault.BYTES, key)
         elif of_sets and set_id(key) != id:
             return Stale(Fault.SET, key)
@@ -274,12 +274,15 @@ def inputs_here(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
 def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> BoardLine:
     """Make the board's line of a table; `look` surveys an upstream set. A report whose cells cannot be read spoils its
     own line alone."""
-    t, told = printed(name), read_provenance(name, s.reports)
+    t, provenance = printed(name), read_provenance(name, s.reports)
     try:
-        cells, fault = cells_of(name, s.reports), stale(told, s.reports, s) if told else None
+        cells, fault = (
+            cells_of(name, s.reports),
+            stale(provenance, s.reports, s) if provenance else None,
+        )
     except FormatError as e:
         cells, fault = [], Stale(Fault.UNREADABLE, e.what)
-    if not told:
+    if not provenance:
         damaged = (Path(s.reports) / f"{name}.json").exists()
         fault = Stale(Fault.DAMAGED if damaged else Fault.ABSENT)
     kinds = Counter(c["kind"] for c in cells)
@@ -292,7 +295,9 @@ def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> BoardLine:
         takes=Counter(ways()[c["needs"]].takes for c in cells if c["kind"] == "missing"),
         fault=fault,
         needs=inputs_here(name, s, look),
-        cost=f"{told.cost.cpu_seconds:g} s, {told.cost.peak_mb:g} MB, 0 USD" if told else "",
+        cost=f"{provenance.cost.cpu_seconds:g} s, {provenance.cost.peak_mb:g} MB, 0 USD"
+        if provenance
+        else "",
     )
 
 # %% ../../nbs/results/06_board.ipynb #01a765cd

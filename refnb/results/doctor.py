@@ -53,13 +53,13 @@ def installed() -> list[Finding]:
             extras.setdefault(match[2] or "", {})[match[1]] = version_of(match[1])
     for extra, packages in extras.items():
         missing = [p for p, v in packages.items() if not v]
-        found = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
+        state = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
         if extra in ("", "dev"):
-            found = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
-        what = f"extra {extra}" if extra else "required packages"
+            state = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+        subject = f"extra {extra}" if extra else "required packages"
         get = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
         fault = bool(missing and not extra)
-        out.append(Finding("installed", what, found, get if missing else "", fault))
+        out.append(Finding("installed", subject, state, get if missing else "", fault))
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #8e1eb027
@@ -69,15 +69,15 @@ PATIENCE = 1.5  # seconds that a host may take
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
     out, hub = [], os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    for what, host in {"public host": s.host, "hub": hub}.items():
+    for host_name, host in {"public host": s.host, "hub": hub}.items():
         bare = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
-        found, do = "yes", ""
+        state, do = "yes", ""
         if s.offline:
-            found, do = "not tried: offline is set", "REFNB_OFFLINE=false allows downloads"
+            state, do = "not tried: offline is set", "REFNB_OFFLINE=false allows downloads"
         elif not reachable(s.changed(host=host), patience):
-            found = f"no connection within {patience:g} s"
+            state = f"no connection within {patience:g} s"
             do = "look at the network or proxy; REFNB_OFFLINE=true works without"
-        out.append(Finding("reachable", f"{what} ({bare})", found, do))
+        out.append(Finding("reachable", f"{host_name} ({bare})", state, do))
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #34b4c90c
@@ -91,18 +91,18 @@ def folders_set(s: Settings) -> list[Finding]:
             with tempfile.TemporaryFile(dir=at) as f:
                 f.write(b"refnb")
         except OSError as e:
-            found = f"{path} cannot be written: {(e.strerror or str(e)).lower()}"
+            state = f"{path} cannot be written: {(e.strerror or str(e)).lower()}"
             do = f"make it writable, or set REFNB_{name.upper()}"
-            out.append(Finding("set", name, found, do, True))
+            out.append(Finding("set", name, state, do, True))
             continue
         new = "" if at == path else "not made yet, "
         room = f"{shutil.disk_usage(at).free / 1e9:,.1f} GB free"
         out.append(Finding("set", name, f"{path}: can be written, {new}{room}"))
     if s.upstream:
         gone = not Path(s.upstream).is_dir()
-        found = f"{s.upstream}: {'no such folder' if gone else 'a local copy of public files'}"
+        state = f"{s.upstream}: {'no such folder' if gone else 'a local copy of public files'}"
         do = "correct REFNB_UPSTREAM, or leave it empty" if gone else ""
-        out.append(Finding("set", "upstream", found, do, gone))
+        out.append(Finding("set", "upstream", state, do, gone))
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #fe7cdfd2

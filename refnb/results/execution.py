@@ -240,15 +240,15 @@ def execute(
         ) as tmp:
             path, run, out = (Path(tmp) / x for x in ("in.ipynb", "run.ipynb", "out"))
             path.write_bytes(nb)
-            given = parameters | {"out": str(out)}
-            failure = run_notebook(path, run, given, timeout, kernel)
+            values = parameters | {"out": str(out)}
+            failure = run_notebook(path, run, values, timeout, kernel)
             paths = [p for p in sorted(out.rglob("*")) if p.is_file()]
             files = {p.relative_to(out).as_posix(): p.read_bytes() for p in paths}
             executed = run.read_bytes() if run.exists() else b""
     except OSError as e:
         failure = TableFailure(NotebookFailure.DISK, (e.strerror or str(e)).lower())
         return Executed(seconds=time.monotonic() - start, failure=failure)
-    failure = failure or notebook_failure(files, name, given)
+    failure = failure or notebook_failure(files, name, values)
     return Executed(files, executed, time.monotonic() - start, failure)
 
 # %% ../../nbs/results/08_execution.ipynb #b3166048

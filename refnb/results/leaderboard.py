@@ -112,31 +112,31 @@ def leaderboard(
 
     >>> refnb.leaderboard("identifyme/test", ["published/gpt-4o", "published/gemini-1.5-flash"], by="type")
     """
-    s, found, infos, metric = s or load_settings(), dict[str, Any](), [], "accuracy"
+    s, outcomes_by_name, infos, metric = s or load_settings(), dict[str, Any](), [], "accuracy"
     titles = [system_title(name) for name in systems]
     t = task if isinstance(task, Task) else find_task(task, s)
     task = t.name
     for name, title in zip(systems, titles, strict=True):
-        shown = title if titles.count(title) == 1 else name
+        row_name = title if titles.count(title) == 1 else name
         if t.shape == "clusters":
             summary = run_counts(name, task, s)
             if summary and (scored := document_scores(summary))[1]:
                 setting, scores = scored
                 rows = {"id": list(scores), "doc_key": list(scores), "credit": scores.values()}
-                found[shown] = pd.DataFrame(rows).assign(reason=None)
+                outcomes_by_name[row_name] = pd.DataFrame(rows).assign(reason=None)
                 infos.append(summary.info)
                 metric = f"CoNLL F1, {setting}"
         elif given := outcomes_on(name, task, s) or outcomes_in_whole(name, task, s):
-            found[shown], more = given
+            outcomes_by_name[row_name], more = given
             infos += more
-        if shown not in found:
+        if row_name not in outcomes_by_name:
             if not is_system(split_hash(name)[0], s):
                 raise CallError(f"unknown system {name!r}", do=nearest(name, system_names(s)))
             do = f"refnb run {task} {name}"
             raise DataError(f"there is no complete run of {name} on {task}", do=do)
     parts = {info.task for info in infos}
     names = task if parts == {task} else f"{task} ({', '.join(sorted(parts - {task}))})"
-    r = compare_systems(found, names, by, mode, metric)
+    r = compare_systems(outcomes_by_name, names, by, mode, metric)
     for info in infos:
         r.use(info)
     return r

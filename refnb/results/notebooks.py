@@ -108,12 +108,12 @@ def parameters_of(cells: list[NotebookCell], where: str = "notebook") -> dict[st
 # %% ../../nbs/results/02_notebooks.ipynb #e657d620
 def bind(
     declared: dict[str, Parameter],
-    given: dict[str, Any],
+    values: dict[str, Any],
     where: str = "notebook",  # named in errors
 ) -> dict[str, Any]:
     "Join a notebook's defaults and given values to all parameters; refuse unknown names, wrong types and words."
     out = {k: p.default for k, p in declared.items()}
-    for k, value in given.items():
+    for k, value in values.items():
         if k not in declared:
             raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
         kind = declared[k].kind
@@ -127,7 +127,7 @@ def bind(
                 pass  # it is text, and of another type
         if type(value) is not PARAMETER_TYPES[kind]:
             how = {"list": """write it as ["a", "b"]""", "bool": "write true or false"}
-            what = f"{given[k]!r} is not of type {kind}"
+            what = f"{values[k]!r} is not of type {kind}"
             raise CallError(what, f"{where}, {k}", how.get(kind, ""))
         if (choices := declared[k].choices) and value not in choices:
             raise CallError(f"unknown {k} {value!r}", where, nearest(str(value), choices))

@@ -114,14 +114,14 @@ def figure(
         fig.suptitle(_text(title), x=0.01, ha="left")
         try:
             yield fig, list(cells.flat)
-            named: dict[str, Any] = {}  # the series of all panels, each once
+            handle_of: dict[str, Any] = {}  # the series of all panels, each once
             for ax in fig.axes:
                 for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-                    named.setdefault(label, handle)
-            if legend and len(named) > 1:
-                names = sorted(named, key=lambda n: n.startswith("published"))  # those last
+                    handle_of.setdefault(label, handle)
+            if legend and len(handle_of) > 1:
+                names = sorted(handle_of, key=lambda n: n.startswith("published"))  # those last
                 columns = min(len(names), int(12 * width / (max(map(len, names)) + 5)))
-                handles = [named[n] for n in names]
+                handles = [handle_of[n] for n in names]
                 where: Any = {"loc": "outside lower center", "ncols": max(1, columns)}
                 fig.legend(handles, map(_text, names), **where)
         finally:
@@ -138,10 +138,10 @@ def printed_series(printed: Mapping[str, float], rows: Sequence[str]) -> list[In
     return [Interval(printed[r] / 100, None, None, 0, 0) if r in printed else None for r in rows]
 
 
-def _whisker(ax: "Axes", y: float, x: Interval | Difference):
+def _whisker(ax: "Axes", y: float, interval: Interval | Difference):
     "Draw the interval of a score or a difference as a line, if it has one."
-    if x.low is not None and x.high is not None:
-        ax.plot([100 * x.low, 100 * x.high], [y, y], color=GREY, zorder=2)
+    if interval.low is not None and interval.high is not None:
+        ax.plot([100 * interval.low, 100 * interval.high], [y, y], color=GREY, zorder=2)
 
 
 def dots(
@@ -156,23 +156,25 @@ def dots(
     """Draw scores of several systems as dots with intervals, a panel per subset; a row without any is left out.
     The series `published` has ticks."""
     series = [x for panel in panels.values() for x in panel.values()]
-    kept = [y for y in range(len(rows)) if any((v := x[y]) and v.value is not None for x in series)]
+    kept_rows = [
+        y for y in range(len(rows)) if any((v := x[y]) and v.value is not None for x in series)
+    ]
     order = [x for x in dict.fromkeys(chain.from_iterable(panels.values())) if x != PUBLISHED]
-    names = [rows[y] for y in kept]
+    names = [rows[y] for y in kept_rows]
     wide = 3.1 * len(panels) + 1.2
     with figure(wide, height, title, list(panels), names, xlabel, grid="x", sharex=True) as drawn:
         fig, axes = drawn
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)
-            own = [x for x in panel if x != PUBLISHED]
-            step = min(0.26, 0.8 / max(1, len(own)))
+            computed_series = [x for x in panel if x != PUBLISHED]
+            step = min(0.26, 0.8 / max(1, len(computed_series)))
             for label, intervals in panel.items():
                 lift, look = 0.0, TICK
-                if label in own:
-                    lift = step * (own.index(label) - (len(own) - 1) / 2)
+                if label in computed_series:
+                    lift = step * (computed_series.index(label) - (len(computed_series) - 1) / 2)
                     look = mark(order.index(label)) | {"zorder": 3}
                 at: list[tuple[float, float]] = []
-                for y, row in enumerate(kept):
+                for y, row in enumerate(kept_rows):
                     x = intervals[row]
                     if x is not None and x.value is not None:
                         at.append((100 * x.value, y + lift))
@@ -210,18 +212,18 @@ def stacked(
 ) -> "Figure":
     "Draw counts of kinds as stacked bars."
     with figure(7.2, 0.5, title, rows=rows, xlabel=xlabel, grid="x") as (fig, (ax,)):
-        left = [0.0] * len(rows)
+        offsets = [0.0] * len(rows)
         for k, (kind, values) in enumerate(counts.items()):
             ax.barh(
                 range(len(rows)),
                 values,
-                left=left,
+                left=offsets,
                 height=0.62,
                 label=kind,
                 zorder=2,
                 **bar_style(k),
             )
-            left = [a + b for a, b in zip(left, values, strict=True)]
+            offsets = [a + b for a, b in zip(offsets, values, strict=True)]
         ax.xaxis.set_major_formatter("{x:,.0f}")
     return fig
 

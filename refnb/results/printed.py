@@ -100,11 +100,11 @@ def value_of(cell: float | PrintedValue) -> float:
 
 def check_printed(t: Printed, where: str) -> None:
     "Refuse unknown inputs, infinite numbers, and cells without a source."
-    known = [*set_names(), *hub_files()]
+    input_names = [*set_names(), *hub_files()]
     for name in [*t.inputs, *t.more]:
-        if name not in known:
+        if name not in input_names:
             at = f"{where}, field inputs"
-            raise FormatError(f"unknown upstream name {name!r}", at, nearest(name, known))
+            raise FormatError(f"unknown upstream name {name!r}", at, nearest(name, input_names))
     for row, cells in t.cells.items():
         for column, cell in cells.items():
             if not math.isfinite(value_of(cell)):
@@ -170,18 +170,18 @@ def printed(name: str) -> Printed:
             return usual
         try:
             fields = msgspec.to_builtins(usual) | read_yaml(path, dict[str, Any])
-            found = msgspec.convert(fields, Printed)
+            own_table = msgspec.convert(fields, Printed)
         except msgspec.ValidationError as e:
             raise FormatError(str(e), str(path)) from None
-        check_printed(found, str(path))
-        return found
+        check_printed(own_table, str(path))
+        return own_table
     if paper not in papers():
         raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-    known = papers()[paper].tables | papers()[paper].own
-    if table not in known:
+    tables = papers()[paper].tables | papers()[paper].own
+    if table not in tables:
         do = nearest(name, [*table_names(), *own_names()])
         raise CallError(f"unknown table {name!r}", do=do)
-    return known[table]
+    return tables[table]
 
 # %% ../../nbs/results/03_printed.ipynb #b6600912
 def as_printed(value: float, decimals: int, rounding: Rounding = "half-up") -> Decimal:

@@ -67,19 +67,19 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
 
 def choose(names: Iterable[str]) -> list[str]:
     "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
-    known, out = [*table_names(), *own_names()], dict[str, None]()
+    names_here, out = [*table_names(), *own_names()], dict[str, None]()
     for name in names or papers():
         if name.partition("/")[0] == OWN_PAPER:
             folder = Path(your_folder("tables"))
-            known += [f"{OWN_PAPER}/{p.stem}" for p in sorted(folder.glob("*.ipynb"))]
+            names_here += [f"{OWN_PAPER}/{p.stem}" for p in sorted(folder.glob("*.ipynb"))]
         start = f"{name}_" if "/" in name else f"{name}/"
-        found = [n for n in known if n == name or n.startswith(start)]
-        if not found:
+        matches = [n for n in names_here if n == name or n.startswith(start)]
+        if not matches:
             what = "table" if "/" in name else "paper"
-            raise CallError(f"unknown {what} {name!r}", do=nearest(name, [*papers(), *known]))
-        built = [n for n in found if notebook_of(n)]
+            raise CallError(f"unknown {what} {name!r}", do=nearest(name, [*papers(), *names_here]))
+        built = [n for n in matches if notebook_of(n)]
         if "/" in name and not built:
-            raise DataError("has no notebook yet", found[0])
+            raise DataError("has no notebook yet", matches[0])
         out |= dict.fromkeys(built)
     return list(out)
 
@@ -180,15 +180,15 @@ class BatchRuns:
 
     def of(self, job: TableJob) -> Iterator[tuple[int, int]]:
         "Make the runs that a table asks for; yield after each how many are made, and of how many."
-        wanted = self.wanted(job)
-        for n, (name, system, briefly) in enumerate(wanted, 1):
+        runs = self.wanted(job)
+        for n, (name, system, briefly) in enumerate(runs, 1):
             if (name, system, briefly) not in self.made and is_task(name, self.s):
                 try:
                     self.make(system, self.task(name), briefly)
                     self.made[name, system, briefly] = ""
                 except (DataError, FormatError) as e:
                     self.made[name, system, briefly] = str(e)
-                yield n, len(wanted)
+                yield n, len(runs)
 
     def wanted(self, job: TableJob) -> list[tuple[str, str, bool]]:
         "List the tasks and systems of the runs that a table reads, each with whether a summary will do."
@@ -223,12 +223,12 @@ class BatchRuns:
 
 def summary_fits(system: Any, task: Task) -> bool:
     "Tell whether a summary is here of this system on the task's files of today; no question is built."
-    now = system.identity(task)
-    files = now.data if now.alone else task.blobs | now.data
+    identity = system.identity(task)
+    files = identity.data if identity.alone else task.blobs | identity.data
     for place in places_of_summaries(task.settings):
         for path in find_summaries(place, task.name, system.name):
             info = read_record(path, Summary).info
-            same = (info.settings, info.system_revision) == (now.settings, now.revision)
+            same = (info.settings, info.system_revision) == (identity.settings, identity.revision)
             if same and files.items() <= info.data.items():
                 return True
     return False
@@ -240,21 +240,21 @@ def run_checked(system: Any, task: Task) -> None:
     name, places = f"{system.name}@{hash_}", places_of_summaries(s)
     old = {p: read_record(p, Summary) for at in places for p in find_summaries(at, task.name, name)}
     before = any(r.info.hash == hash_ for r in find_runs(s.runs, task.name, system.name))
-    done = run(task, system, s=s)  # a run that is made now writes its summary
-    if not done.complete or not old:
+    finished_run = run(task, system, s=s)  # a run that is made now writes its summary
+    if not finished_run.complete or not old:
         return
     with tempfile.TemporaryDirectory() as folder:
         if before:
             aside = find_task(task.name, s.changed(reports=folder))
             aside.items = task.items
-            summarize(done, aside, system)
+            summarize(finished_run, aside, system)
         written = find_summaries(folder if before else s.reports, task.name, name)
         made = list(map(read_summary, written))
     for path, x in old.items():
         if any((x.credit, x.signs, x.counts) != (m.credit, m.signs, m.counts) for m in made):
             what = "is not what the released answers give, which were read as the run"
             do = "remove the file that was changed"
-            raise DataError(f"{what} {done.folder}", str(path), do)
+            raise DataError(f"{what} {finished_run.folder}", str(path), do)
 
 # %% ../../nbs/results/09_reproduce.ipynb #6ca1eab2
 def code_hash() -> str:
@@ -405,24 +405,24 @@ def step_of(job: TableJob, state: State, seconds: float = 0.0, why: object = "")
     return Step(job.name, state, seconds, STATES[state].format(why=why))
 
 
-def settle(job: TableJob, done: Executed, place: Path, force: bool = False) -> Step:
+def settle(job: TableJob, executed: Executed, place: Path, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place; keep the executed notebook aside."
     aside = place / ".batch" / job.name.replace("/", "-")
     good, failed = aside.with_suffix(".ipynb"), aside.with_suffix(".failed.ipynb")
     try:
-        if done.failure:
-            write_atomic(failed, done.notebook)
-            return step_of(job, "failed", done.seconds, done.failure)
-        state = fate_of_report(job.name, done.files, place)
+        if executed.failure:
+            write_atomic(failed, executed.notebook)
+            return step_of(job, "failed", executed.seconds, executed.failure)
+        state = fate_of_report(job.name, executed.files, place)
         if force and state in ("same", "kept"):
             state = "changed"
         if state in ("new", "changed"):
-            put(job.name, done.files, place)
+            put(job.name, executed.files, place)
         failed.unlink(missing_ok=True)
-        write_atomic(good, done.notebook)
+        write_atomic(good, executed.notebook)
     except RefnbError as e:
-        return step_of(job, "failed", done.seconds, e)
-    return step_of(job, state, done.seconds)
+        return step_of(job, "failed", executed.seconds, e)
+    return step_of(job, state, executed.seconds)
 
 # %% ../../nbs/results/09_reproduce.ipynb #eff18c1b
 class Stopped(RefnbError):
@@ -465,14 +465,14 @@ def make_tables(
 
     steps = [step_of(job, "unchanged") for job in todo if settled(job)]
     todo = [job for job in todo if job.name not in {x.name for x in steps}]
-    made, results, runs = 0, None, BatchRuns(s, force)
+    n_done, results, runs = 0, None, BatchRuns(s, force)
 
-    def note(job: TableJob, done: Executed) -> None:  # what became of a table
-        nonlocal made
-        steps.append(settle(job, done, place, force))
-        made += 1
-        say(f"[{made}/{len(todo)}] {job.name}: {steps[-1].said} ({done.seconds:.1f} s)")
-        if not done.failure:
+    def note(job: TableJob, executed: Executed) -> None:  # what became of a table
+        nonlocal n_done
+        steps.append(settle(job, executed, place, force))
+        n_done += 1
+        say(f"[{n_done}/{len(todo)}] {job.name}: {steps[-1].said} ({executed.seconds:.1f} s)")
+        if not executed.failure:
             last[job.name] = surroundings(job, s, place, code)
             write_atomic(place / ".batch/state.json", msgspec.json.encode(last))
 
@@ -494,13 +494,13 @@ def make_tables(
     try:
         here = at_once or os.cpu_count() or 1
         results = run_on_ray(ready(), s, ray) if ray else run_here(ready(), s, place, here)
-        for job, done in results if todo else ():
-            note(job, done)
+        for job, executed in results if todo else ():
+            note(job, executed)
     except KeyboardInterrupt:
         if results:
             results.close()
         do = "finished tables are kept; start again to continue"
-        raise Stopped(f"stopped after {made} of {len(todo)} tables", do=do) from None
+        raise Stopped(f"stopped after {n_done} of {len(todo)} tables", do=do) from None
     return steps
 
 
@@ -517,22 +517,22 @@ def reproduce(
     say: Say = print,  # receives progress messages
 ) -> Batch:  # the outcome of each table, and the board
     "Regenerate the tables whose inputs are here, where something changed."
-    given, names, s = parameters or {}, list(names), load_settings()
+    values, names, s = parameters or {}, list(names), load_settings()
     if (n := jobs or s.jobs) < 0:
         do = "name a number of notebooks, or 0 for as many as there are cores"
         raise CallError(f"{n} is less than 0", "jobs", do)
-    of_sample = sample or any(str(x).startswith("sample/") for x in given.values())
-    apart = bool(given) and not of_sample  # with parameters of yours
+    of_sample = sample or any(str(x).startswith("sample/") for x in values.values())
+    apart = bool(values) and not of_sample  # with parameters of yours
     place = Path(s.reports) / "sample" if of_sample else Path(s.reports)
     if apart:
         what = safe_name("-".join(names[:1] or ["tables"]).replace("/", "-"))
-        place = place / OWN_PAPER / f"{what}-{sha256(msgspec.json.encode(given))[:8]}"
+        place = place / OWN_PAPER / f"{what}-{sha256(msgspec.json.encode(values))[:8]}"
     place = Path(out or place).resolve()
     names, s = own_tables(names, s)
     # the board counts what is in place; with parameters, the summaries of runs stay where they are
     s = s.changed(reports=str(Path(s.reports).resolve() if apart else place))
     with environment(s):
-        chosen = [table_job(n, given, sample) for n in choose(names)]
+        chosen = [table_job(n, values, sample) for n in choose(names)]
         with only_batch(place):
             if not sample and not bring(chosen, s, say):
                 s = s.changed(offline=True)  # so that no notebook tries again
@@ -540,4 +540,4 @@ def reproduce(
             threads = max(1, (os.cpu_count() or 1) // (n or os.cpu_count() or 1))
             with environment(s, OMP_NUM_THREADS=str(threads)):
                 steps = make_tables(chosen, s, place, n, ray, force, say)
-            return Batch(steps, board(s) if given else write_board(s), place)
+            return Batch(steps, board(s) if values else write_board(s), place)

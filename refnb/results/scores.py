@@ -71,16 +71,22 @@ def run_outcomes(
     # a summary of links holds counts, and no credits by question
     links = is_task(task, s) and the_card(task, s).links and is_system(name)
     if not (links and hasattr(find_system(name), "write_summary")):
-        found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
-        if found and found[0].ids and not any(found[0].options):
+        card_and_summary = the_summary(
+            task, system, s.runs, places_of_summaries(s), the_usual(system)
+        )
+        if card_and_summary and card_and_summary[0].ids and not any(card_and_summary[0].options):
             do = f"refnb compare {task} {system} OTHER, or refnb score coref"
             raise DataError("its answers are clusters, not choices", f"{task}:{system}", do)
-        return (outcomes_of_summary(*found), found[1].info) if found else None
-    here = runs_here(system, task, s)
-    current = current_runs(r.info for r in here)
+        return (
+            (outcomes_of_summary(*card_and_summary), card_and_summary[1].info)
+            if card_and_summary
+            else None
+        )
+    runs = runs_here(system, task, s)
+    current = current_runs(r.info for r in runs)
     if len(current) > 1:
         raise several_runs(current, s.runs)
-    for r in here:
+    for r in runs:
         if r.info in current:
             return outcomes(find_task(task, s).questions, r.answers(), str(r.folder)), r.info
     return None
@@ -138,29 +144,29 @@ def questions_of_run(run: Run, s: Settings, do: str = "") -> list[Question]:
     return t.questions
 
 
-def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
+def as_outcomes(source, s: Settings | None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
-    if isinstance(x, pd.DataFrame):
-        return x
-    if isinstance(x, tuple):
-        return x[0]
+    if isinstance(source, pd.DataFrame):
+        return source
+    if isinstance(source, tuple):
+        return source[0]
     s = s or load_settings()
-    if isinstance(x, Run):
-        task = x.info.task
-        here = x.complete and is_task(task, s) and task_is_here(task, s)
-        if here or questions_beside(x) is not None:
-            return outcomes(questions_of_run(x, s), x.answers(), str(x.folder))
-        system = f"{x.info.system}@{x.info.hash}"
+    if isinstance(source, Run):
+        task = source.info.task
+        here = source.complete and is_task(task, s) and task_is_here(task, s)
+        if here or questions_beside(source) is not None:
+            return outcomes(questions_of_run(source, s), source.answers(), str(source.folder))
+        system = f"{source.info.system}@{source.info.hash}"
     else:
-        task, system = split_run_name(str(x), s)
+        task, system = split_run_name(str(source), s)
         own = runs_here(system, task, s) if task.startswith("given/") else []
         if own:  # on a file of yours, of which no summary is made
             return as_outcomes(own[0], s)
-    found = run_outcomes(system, task, s)
-    if found is None:
+    outcomes_and_info = run_outcomes(system, task, s)
+    if outcomes_and_info is None:
         do = "name it as task:system, such as identifyme/test:published/gpt-4o"
         raise DataError(f"there is no complete run of {system or '?'} on {task}", do=do)
-    return found[0]
+    return outcomes_and_info[0]
 
 # %% ../../nbs/results/00_scores.ipynb #7562455c
 def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
@@ -175,14 +181,14 @@ def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
     return score_samples(questions, run.samples(), lambda q, k: position_of(q, order, k))
 
 
-def sampled_words(x: Sampled) -> str:
+def sampled_words(sampled: Sampled) -> str:
     "Describe in a line how several answers to each question agree."
-    places = "/".join(f"{100 * a:.1f}" for a in x.by_position.values())
-    by_place = f"; by the right option's place {places} %" if len(x.by_position) > 1 else ""
+    places = "/".join(f"{100 * a:.1f}" for a in sampled.by_position.values())
+    by_place = f"; by the right option's place {places} %" if len(sampled.by_position) > 1 else ""
     return (
-        f"{x.samples:,} samples: mean accuracy {100 * x.mean:.1f} %, of the majority "
-        f"{100 * x.majority:.1f} %, consistency {100 * x.consistency:.1f} %, variance "
-        f"{x.within:.4f} within and {x.between:.4f} between questions{by_place}"
+        f"{sampled.samples:,} samples: mean accuracy {100 * sampled.mean:.1f} %, of the majority "
+        f"{100 * sampled.majority:.1f} %, consistency {100 * sampled.consistency:.1f} %, variance "
+        f"{sampled.within:.4f} within and {sampled.between:.4f} between questions{by_place}"
     )
 
 # %% ../../nbs/results/00_scores.ipynb #8a1f7c7d
@@ -198,10 +204,10 @@ def find_metric(metric: str | Metric) -> tuple[str, Metric]:
         known = f"; {nearest(metric, points)}" if points else ""
         do = f"name it as file.py:function or module:function{known}"
         raise CallError(f"unknown metric {metric!r}", do=do)
-    found: Any = load_entry_point(points[metric]) if metric in points else named_object(metric)
-    if not callable(found):
-        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
-    return metric, found
+    function: Any = load_entry_point(points[metric]) if metric in points else named_object(metric)
+    if not callable(function):
+        raise DataError(f"is not a function but {type(function).__name__}", f"metric {metric}")
+    return metric, function
 
 
 def measured(name: str, f: Metric, o: pd.DataFrame) -> float:
@@ -269,7 +275,7 @@ class Scores:
 
 # %% ../../nbs/results/00_scores.ipynb #b8c3f451
 def score(
-    o,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
+    source,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
     by: str | Iterable[str] | None = None,  # a field of the questions, or several
     mode: ScoreMode = "strict",  # strict: a missing answer is wrong; released:
     # it is left out
@@ -280,14 +286,14 @@ def score(
 
     >>> refnb.score("identifyme/test:published/gpt-4o", by="type")
     """
-    several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
-    group = pd.Series("all", index=o.index) if by is None else labels(o, by)
-    o, group = o[group.notna()], group[group.notna()]
-    c, rows = counted(o, mode), dict[Any, dict]()
+    sampled, source = sampled_of(source) if isinstance(source, Run) else None, as_outcomes(source)
+    group = pd.Series("all", index=source.index) if by is None else labels(source, by)
+    source, group = source[group.notna()], group[group.notna()]
+    c, rows = counted(source, mode), dict[Any, dict]()
     found = cluster_interval(c.credit, c.doc_key, groups=group[c.index]) if len(c) else {}
     for g in sorted(group.unique()):
         iv = found.get(g, Interval(None, None, None, 0, 0))
-        reasons = o[group == g].reason.value_counts()
+        reasons = source[group == g].reason.value_counts()
         rows[g] = {
             "accuracy": iv.value,
             "low": iv.low,
@@ -305,8 +311,8 @@ def score(
                 raise CallError(f"the table has a column {name!r} already", "metrics", do)
             row[name] = measured(name, f, c[group[c.index] == g])
     fields = " / ".join([by] if isinstance(by, str) else by or [])
-    failed = int((o.reason == "failed").sum())
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several)
+    failed = int((source.reason == "failed").sum())
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, sampled)
 
 # %% ../../nbs/results/00_scores.ipynb #98e4ca00
 class Comparison(NamedTuple):
@@ -322,16 +328,18 @@ class Comparison(NamedTuple):
     @property
     def warning(self) -> str:
         "Warn of missing answers, and of a test that takes questions as independent though they share documents."
-        d, said = self.difference, list[str]()
+        d, warnings = self.difference, list[str]()
         if any(self.missing):
             first, second = self.missing
-            said.append(f"{first:,} answers of the first and {second:,} of the second are missing")
+            warnings.append(
+                f"{first:,} answers of the first and {second:,} of the second are missing"
+            )
         if self.mcnemar and d.clusters < d.n:
             many = f"{d.clusters:,} document{'s' if d.clusters > 1 else ''}"
-            said.append(
+            warnings.append(
                 f"McNemar takes the {d.n:,} questions as independent, though they share {many}"
             )
-        return "; ".join(said)
+        return "; ".join(warnings)
 
     def __repr__(self) -> str:
         d, m = self.difference, self.mcnemar
@@ -340,16 +348,16 @@ class Comparison(NamedTuple):
         bounds = ""
         if d.low is not None and d.high is not None:
             bounds = f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
-        told = [f"{100 * d.value:+.1f} points{bounds}"]
+        parts = [f"{100 * d.value:+.1f} points{bounds}"]
         if d.p is not None:
-            told.append(f"p {written_p(d.p)}")
+            parts.append(f"p {written_p(d.p)}")
         if self.permutation is not None:
-            told.append(f"p {written_p(self.permutation)} (permutation)")
+            parts.append(f"p {written_p(self.permutation)} (permutation)")
         if m:
             only = f"{m.only_a} right by the first only, {m.only_b} by the second only"
-            told.append(f"p {written_p(m.p)} (McNemar: {only})")
+            parts.append(f"p {written_p(m.p)} (McNemar: {only})")
         many = f"{d.n:,} questions in {d.clusters:,} document{'s' if d.clusters > 1 else ''}"
-        text = f"{', '.join(told)}, {many}"
+        text = f"{', '.join(parts)}, {many}"
         if d.detectable is not None:
             text += f"; detectable with power 0.8: {100 * d.detectable:.1f} points"
         return text + (f"\n{self.warning}" if self.warning else "")

@@ -246,9 +246,9 @@ class Report(TableCells, Sources):
         sets = {i: set_id(i) for i in self.printed.inputs if i in set_names()}
         return sets or {PRINTED_VALUES: values_id(self.printed)}
 
-    def quote(self, what: str, text: str, source: str):
+    def quote(self, text_name: str, text: str, source: str):
         "Show a text on the report's page, with its author and licence: a prompt, a rule, an example."
-        self.quotes.setdefault(source, {})[what] = text
+        self.quotes.setdefault(source, {})[text_name] = text
 
     def legend(self) -> list[str]:
         "Write the notes below the table, one sentence each."

@@ -144,10 +144,10 @@ def about(r: Any) -> str:
     unit = [] if p.unit in ("none", "mixed") else [p.unit]
     unit += [f"{u} for {', '.join(names)}" for u, names in units.items()]
     n = sorted({c.n for c in r.cells.values() if c.n})
-    items = " to ".join(f"{x:,}" for x in dict.fromkeys(n[:1] + n[-1:]))
+    items = " to ".join(f"{part:,}" for part in dict.fromkeys(n[:1] + n[-1:]))
     measure = p.metric[:1].upper() + p.metric[1:]
     parts = {"": measure, "Unit: ": "; ".join(unit), "Items in a cell: ": items}
-    return " ".join(f"{what}{x}." for what, x in parts.items() if x)
+    return " ".join(f"{what}{part}." for what, part in parts.items() if part)
 
 
 def source_line(r: Any) -> str:
@@ -188,12 +188,12 @@ def to_markdown(r: Any, picture: bool = False) -> str:
     out = [f"# {to_md(r.title)}", "", to_md(about(r)), "", *grid_markdown(r)]
     for source, texts in r.quotes.items():
         out += ["## Texts", "", to_md(source), ""]
-        for what, text in texts.items():
+        for text_name, text in texts.items():
             lines = text.strip().splitlines()
             if len(lines) < 2:
-                out.append(f"* *{to_md(what)}*: {to_md(text)}")
+                out.append(f"* *{to_md(text_name)}*: {to_md(text)}")
             else:
-                out += [f"*{to_md(what)}*", ""]
+                out += [f"*{to_md(text_name)}*", ""]
                 out += [*(f"> {to_md(x)}  " if x.strip() else ">" for x in lines), ""]
         out.append("")
     if picture:
@@ -206,16 +206,23 @@ def to_latex(r: Any) -> str:
     g, out = Grid(r), list[str]()
 
     def cell(c: Cell | None, text: str) -> str:
-        first, *rest = re.split(r" (?=\[|\(paper)", text)
+        first, *small_parts = re.split(r" (?=\[|\(paper)", text)
         styled = bold(c, to_tex(first), "tex")
-        small = [to_tex(x.strip("()") if x.startswith("(paper") else x) for x in rest]
-        return rf"\shortstack[r]{{{styled}\\{{\tiny {' '.join(small)}}}}}" if rest else styled
+        small = [
+            to_tex(words.strip("()") if words.startswith("(paper") else words)
+            for words in small_parts
+        ]
+        return (
+            rf"\shortstack[r]{{{styled}\\{{\tiny {' '.join(small)}}}}}" if small_parts else styled
+        )
 
     blocks = [(b, rows) for b in blocks_of(g.columns, 5) for rows in chunks(g.rows_in(b), 24)]
     for k, (b, rows) in enumerate(blocks):
         caption = f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
         width = f"{0.7 / len(b.columns) - 0.025:.3f}"
-        heads = [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
+        heads = [
+            rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(words)}}}" for words in b.heads
+        ]
         out += [
             r"\begin{table}",
             r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
@@ -235,7 +242,7 @@ def to_latex(r: Any) -> str:
         name = re.sub(r"[^\w.-]", ":", r.name)
         label = [] if k else [rf"\label{{tab:{name}}}"]
         out += [r"\bottomrule", r"\end{tabular}", *label, r"\end{table}"]
-    notes = [f"({letter(i)}) {x}." for i, x in enumerate(g.reasons)] + r.legend()
+    notes = [f"({letter(i)}) {words}." for i, words in enumerate(g.reasons)] + r.legend()
     for source, texts in r.quotes.items():
         notes += [f"Texts: {source}", *(f"{what}: {text}" for what, text in texts.items())]
     below = r" \par ".join(map(to_tex, notes))

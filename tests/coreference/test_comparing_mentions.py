@@ -53,7 +53,7 @@ def test_known_entities_keep_their_numbers(text, seed):
     scores, _, words = text
     n, r = len(words), np.random.default_rng(seed)
     known = np.where(r.random(n) < 0.2, r.integers(0, 4, n), -1)
-    entity = link(all_pairs(scores, n), given=known)
+    entity = link(all_pairs(scores, n), known_entities=known)
     assert (entity[known >= 0] == known[known >= 0]).all() and (entity >= 0).all()
 
 

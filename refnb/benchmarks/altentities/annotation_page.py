@@ -38,11 +38,11 @@ LEAST_ANSWERS, MOST_ANSWERS = 3, 5  # answers to a question
 
 def page_id(drafts: Iterable[Draft]) -> str:
     "Hash the questions of a page, and the texts that it shows."
-    asked = []
+    contents = []
     for d in distinct_drafts(drafts):
         shown = [[c.name, c.description] for c in d.choices]
-        asked.append([d.id, d.question, d.target_index, shown])
-    return hashlib.sha256(json.dumps([ANSWERS_VERSION, sorted(asked)]).encode()).hexdigest()[:16]
+        contents.append([d.id, d.question, d.target_index, shown])
+    return hashlib.sha256(json.dumps([ANSWERS_VERSION, sorted(contents)]).encode()).hexdigest()[:16]
 
 
 def page_item(d: Draft, seed: int = 0) -> dict:
@@ -56,7 +56,7 @@ def page_item(d: Draft, seed: int = 0) -> dict:
     for c in d.choices:
         if d.domain == "SONGS":
             song, artist = title(c.name), re.search(r" \(by (.*)\)$", c.name)
-            shown = {
+            choice = {
                 "name": f"{song} by {artist[1]}" if artist else song,
                 "text": "" if TAG.search(c.description) else c.description,
                 "link": link_in(c.description) or link_in(search_link(c.name)),
@@ -64,9 +64,9 @@ def page_item(d: Draft, seed: int = 0) -> dict:
             }
         else:
             picture = c.image_url if re.match("https?://", c.image_url) else ""
-            shown = {"name": c.name, "text": c.description, "link": picture}
-            shown["linked"] = "Look at a picture"
-        choices.append(shown)
+            choice = {"name": c.name, "text": c.description, "link": picture}
+            choice["linked"] = "Look at a picture"
+        choices.append(choice)
     return {
         "id": d.id,
         "opening": opening(d, seed),
@@ -142,7 +142,10 @@ def read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Ann
         data, where = source, "annotations"
     else:
         data, where = read_bytes(source), str(source)
-    a, known = read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}
+    a, drafts_by_id = (
+        read_handed_in(data, where, Annotations),
+        {d.id: d for d in distinct_drafts(drafts)},
+    )
 
     def wrong(what: str, field: str, do: str = "") -> FormatError:
         return FormatError(what, f"{where}, field {field}", do)
@@ -152,9 +155,9 @@ def read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Ann
         raise wrong(f"{a.version} is unknown here, known is {ANSWERS_VERSION}", "version", do)
     check_participant(a, where)
     do = "give the drafts that the page was made of"
-    if not a.order or len(set(a.order)) < len(a.order) or not set(a.order) <= set(known):
+    if not a.order or len(set(a.order)) < len(a.order) or not set(a.order) <= set(drafts_by_id):
         raise wrong("these are not questions of the drafts, each once", "order", do)
-    if a.page != (asked := page_id(known[i] for i in a.order)):
+    if a.page != (asked := page_id(drafts_by_id[i] for i in a.order)):
         differ = f"the answers are to page {a.page!r}, these drafts make {asked!r}"
         raise wrong(differ, "page", do)
     before = set()
@@ -180,24 +183,24 @@ def collect(
 ) -> Joined:
     "Join the expressions of several people to the drafts of which their pages were made."
     drafts = distinct_drafts(drafts)
-    given: dict[tuple[str, str], tuple[str, Annotations]] = {}
+    annotations_of: dict[tuple[str, str], tuple[str, Annotations]] = {}
     if least < 1:
         raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, source in enumerate(sources, 1):
         a = read_annotations(source, drafts)
         name = f"file {k}" if isinstance(source, bytes) else str(source)
         key = a.participant, a.page
-        if key in given:
-            same = f"{name} is by the same person as {given[key][0]}, to the same page"
+        if key in annotations_of:
+            same = f"{name} is by the same person as {annotations_of[key][0]}, to the same page"
             raise DataError(same, "collect", "keep the later file")
-        given[key] = name, a
-    if not given:
+        annotations_of[key] = name, a
+    if not annotations_of:
         raise DataError("no files", "collect", "give at least one that a person handed in")
-    written = defaultdict(list)
-    for _, (_, a) in sorted(given.items()):
+    expressions_of = defaultdict(list)
+    for _, (_, a) in sorted(annotations_of.items()):
         for r in a.answers:
-            written[r.id].append(r.expressions)
-    return join_expressions(drafts, written, keep, least)
+            expressions_of[r.id].append(r.expressions)
+    return join_expressions(drafts, expressions_of, keep, least)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #780f427d
 def write_to_annotate(
@@ -215,15 +218,15 @@ def write_to_annotate(
         do = "ask for more questions, change a constant, or give more entities, with names that differ"
         raise DataError(none, "write_to_annotate", do)
 
-    known = folder / "questions.jsonl"
-    if known.exists() and read_drafts(known) != list(built.drafts):
-        other = "has questions of another build, which people may be answering"
-        raise DataError(other, str(folder), "name a new folder")
+    questions_file = folder / "questions.jsonl"
+    if questions_file.exists() and read_drafts(questions_file) != list(built.drafts):
+        fault = "has questions of another build, which people may be answering"
+        raise DataError(fault, str(folder), "name a new folder")
     for path in sorted(folder.glob("page-*.html")):
         if path.name not in pages or page_id(pages[path.name]) not in path.read_text("utf-8"):
-            other = f"has {path.name}, which asks other questions than that page of this build"
+            fault = f"has {path.name}, which asks other questions than that page of this build"
             do = "deal as many questions to a page as before, or name a new folder"
-            raise DataError(other, str(folder), f"people may be answering it: {do}")
+            raise DataError(fault, str(folder), f"people may be answering it: {do}")
 
     report = {
         "rules": msgspec.to_builtins(built.rules),
@@ -231,15 +234,15 @@ def write_to_annotate(
         "sections": c.sections(),
         "pairs": built.table(),
     }
-    made = [
-        write_jsonl(known, built.drafts, canary=True),
+    files = [
+        write_jsonl(questions_file, built.drafts, canary=True),
         write_atomic(folder / "build.json", json.dumps(report, indent=1) + "\n"),
     ]
     for name, page in pages.items():
         heading = f"Which one? {name.removeprefix('page-').removesuffix('.html')}"
         text = annotation_page(page, heading, built.rules.seed, send=send)
-        made.append(write_atomic(folder / name, text))
-    return made
+        files.append(write_atomic(folder / name, text))
+    return files
 
 
 def write_collected(folder: str | Path, joined: Joined) -> list[Path]:

@@ -121,10 +121,10 @@ def build_altentities(
         do = "change a constant, or give more entities"
         raise DataError(none, "build_altentities", do)
     there = {e.domain for e in c.entities}
-    wanted = {d: wanted_pairs(d, rules.questions) for d in DOMAINS if d in there}
+    wanted_counts = {d: wanted_pairs(d, rules.questions) for d in DOMAINS if d in there}
     drafts = []
-    for domain in wanted:
-        pairs = draw_pairs(c, domain, wanted[domain], rules.seed, encoder)
+    for domain in wanted_counts:
+        pairs = draw_pairs(c, domain, wanted_counts[domain], rules.seed, encoder)
         splits = split_pairs(pairs, rules.seed)
         for split in SHARES:
             for n, d in enumerate(d for d, s in zip(pairs, splits, strict=True) if s == split):
@@ -142,7 +142,7 @@ def build_altentities(
                     split=split,
                 )
                 drafts.append(draft)
-    return AltBuilt(tuple(drafts), c, wanted, rules)
+    return AltBuilt(tuple(drafts), c, wanted_counts, rules)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #bdcb5fb9
 def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draft]:
@@ -265,16 +265,16 @@ def join_expressions(
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     for d in drafts:
-        kept: list[str] = []
+        expressions: list[str] = []
         for e in chain.from_iterable(collected.get(d.id, ())):
             refused = refusal_reason(e)
-            why = [refused] if refused else flag_reason(d, e, kept)
-            counts.update(why)
-            if not why or (keep and not refused):
-                kept.append(e)
+            reasons = [refused] if refused else flag_reason(d, e, expressions)
+            counts.update(reasons)
+            if not reasons or (keep and not refused):
+                expressions.append(e)
                 counts["kept"] += 1
-        if len(kept) >= max(1, least):
-            files[f"{d.topic}/{d.split}"].append(d.with_expressions(kept))
+        if len(expressions) >= max(1, least):
+            files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
         else:
             short.append(d.id)
     return Joined(dict(files), dict(counts), tuple(short))

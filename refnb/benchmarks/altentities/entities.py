@@ -81,10 +81,10 @@ def read_entities(path: str | Path) -> list[Entity]:
     if read_bytes(path).lstrip()[:1] not in (b"{", b""):
         do = "give JSON lines: an object a line, without commas between them"
         raise FormatError("cannot be read as a table", str(path), do)
-    found = distinct(read_jsonl(path, Entity), str(path))
-    if not found:
+    entities = distinct(read_jsonl(path, Entity), str(path))
+    if not entities:
         raise FormatError("has no entities", str(path))
-    return found
+    return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #add8c781
 def cut_words(text: str, limit: int) -> str:
@@ -120,11 +120,11 @@ def infobox_text(e: Entity) -> str:
 
 def unshown_text(
     e: Entity,
-    shown: str | None,  # the section that people see; None: none
+    section: str | None,  # the section that people see; None: none
 ) -> str:
     "Join the infobox and every section that people are not shown."
     box = infobox_text(e)
-    texts = [text.strip() for h, text in e.sections.items() if heading(h) != shown]
+    texts = [text.strip() for h, text in e.sections.items() if heading(h) != section]
     hidden = cut_words(
         "\n".join(filter(None, texts)), max(0, MAX_DESCRIPTION_CHARS - 1 - len(box) - 2)
     )
@@ -251,13 +251,14 @@ class Candidates(NamedTuple):
 
     def table(self) -> list[dict]:
         "Count the entities that each filter was the first to drop."
-        n = Counter((self.domains[u], why) for u, why in self.dropped.items())
-        all_, left = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
+        n = Counter((self.domains[u], reason) for u, reason in self.dropped.items())
+        all_, remaining = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
         rows = [{"": "in the table"} | {d: all_[d] for d in DOMAINS}]
         rows += [
-            {"": said} | {d: n[d, why] for d in DOMAINS} for why, said in FILTER_REASONS.items()
+            {"": words} | {d: n[d, reason] for d in DOMAINS}
+            for reason, words in FILTER_REASONS.items()
         ]
-        return [*rows, {"": "candidates"} | {d: left[d] for d in DOMAINS}]
+        return [*rows, {"": "candidates"} | {d: remaining[d] for d in DOMAINS}]
 
     def sections(self) -> list[dict]:
         "Count candidates by the section that people would see, as in Table 2; an entity may be in several."

@@ -39,10 +39,10 @@ def lazily(n: int, rng: random.Random) -> Iterator[int]:
     "Yield the numbers below n in random order; memory grows with the draws."
     moved: dict[int, int] = {}
     for k in range(n):
-        here, j = moved.pop(k, k), rng.randrange(k, n)
-        yield here if j == k else moved.get(j, j)
+        index, j = moved.pop(k, k), rng.randrange(k, n)
+        yield index if j == k else moved.get(j, j)
         if j != k:
-            moved[j] = here
+            moved[j] = index
 
 
 def grouped(keys: Iterable[Any]) -> dict[Any, list[int]]:
@@ -286,13 +286,13 @@ SHARES = {"train": 0.70, "dev": 0.15, "test": 0.15}
 
 
 def split_pairs(
-    drawn: Sequence[DrawnPair],
+    drawn_pairs: Sequence[DrawnPair],
     seed: int = 0,  # of the order
 ) -> list[str]:
     "Choose a split for each pair: of about the right size, with the questions of a target kept together."
-    size = apportioned(len(drawn), SHARES)
-    room, out = dict(size), [""] * len(drawn)
-    groups = list(grouped(d.target for d in drawn).values())
+    size = apportioned(len(drawn_pairs), SHARES)
+    room, out = dict(size), [""] * len(drawn_pairs)
+    groups = list(grouped(d.target for d in drawn_pairs).values())
     random.Random(f"{seed}:targets").shuffle(groups)
     for group in sorted(groups, key=len, reverse=True):
         # of splits with room the one that is emptiest, else the roomiest

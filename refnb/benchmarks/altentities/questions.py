@@ -186,17 +186,17 @@ class AltQuestion(Written):
 
     def _repr_html_(self) -> str:
         "Show the dialogue, and the choices with their infoboxes; a tick marks the target."
-        esc, others = html.escape, len(self.expressions) - 1
+        esc, n_more = html.escape, len(self.expressions) - 1
         turns = "<br>".join(map(esc, dialogue(self, self.expressions[0]).splitlines()))
         rows = ""
         for i, c in enumerate(self.choices):
             name, box = esc(c.name), esc(c.infobox.removeprefix(": ")[:300])
             shown = f"<b>{name}</b> ✓" if i == self.target_index else name
             rows += f"<li>{shown}<br><small>{box}</small></li>"
-        rest = f" <small>(and {others} more)</small>" if others else ""
+        more = f" <small>(and {n_more} more)</small>" if n_more else ""
         return (
             f"<p><code>{esc(self.key)}</code> {esc(self.method)}</p>"
-            f"<blockquote>{turns}{rest}</blockquote><ol start='0'>{rows}</ol>"
+            f"<blockquote>{turns}{more}</blockquote><ol start='0'>{rows}</ol>"
         )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #259b8019
@@ -208,7 +208,7 @@ def parse_altentities(
     "Read the questions of a file, in its order."
     text = utf8(data, where)
     try:
-        found = msgspec.json.decode(text, type=list[Written])
+        questions = msgspec.json.decode(text, type=list[Written])
         json.JSONDecoder(object_pairs_hook=refuse_repeated_keys).decode(text)
     except (msgspec.MsgspecError, ValueError) as e:
         if "truncated" in str(e):
@@ -219,10 +219,11 @@ def parse_altentities(
         field = ".".join(filter(None, (outer, inner)))
         at = [where, n and f"question {n}", field and f"field {field}"]
         raise FormatError(what, ", ".join(filter(None, at))) from None
-    if not found:
+    if not questions:
         raise FormatError("has no questions", where)
     return [
-        AltQuestion(**msgspec.structs.asdict(q), split=split, number=n) for n, q in enumerate(found)
+        AltQuestion(**msgspec.structs.asdict(q), split=split, number=n)
+        for n, q in enumerate(questions)
     ]
 
 

@@ -130,11 +130,11 @@ SEEN = (
 def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]) -> dict[str, str]:
     """Tell for each question of a split which of its options another, which a system may have been trained on,
     has shown: the right one, wrong ones, or wrong ones that were meant there. A target is meant in one split only."""
-    _, meant, shown = _of_split(learnt)
+    _, meant, options_shown = _of_split(learnt)
     out = {}
     for q in questions:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
-        which = SEEN[(q.target in shown) + 2 * bool(wrong & shown)]
+        which = SEEN[(q.target in options_shown) + 2 * bool(wrong & options_shown)]
         out[q.key] = SEEN[-1] if wrong & meant else which
     return out
 
@@ -190,14 +190,14 @@ def sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> st
     sheet, rng = the_sheet(kind), random.Random(f"{seed}:{kind}")
     if kind == "error rate":
         drawn = rng.sample(questions, min(sheet.size, len(questions)))
-        asked = [
+        sample = [
             (q, i) for q in sorted(drawn, key=lambda q: q.key) for i in range(len(q.expressions))
         ]
     else:
         every = [(q, i) for q in questions for i in range(len(q.expressions))]
-        asked = rng.sample(every, min(sheet.size, len(every)))
+        sample = rng.sample(every, min(sheet.size, len(every)))
     text = csv_line(("id", "question", "target", "other", "expression", "judgement"))
-    for q, i in asked:
+    for q, i in sample:
         other = " / ".join(c.wikipedia_url for c in q.choices if c.wikipedia_url != q.target)
         target = f"{q.meant.name}: {q.target}"
         text += csv_line([f"{q.key}-{i}", q.question, target, other, q.expressions[i].strip(), ""])
@@ -210,25 +210,25 @@ def write_sheets(
     seed: int = 0,  # of the draw
 ) -> list[Path]:
     "Write sheets for all that the table judges by hand; a file that is there is not touched."
-    wanted = {}
+    text_of_path = {}
     for kind, sheet in SHEETS.items():
         for domain in filter(questions.get, sheet.domains):
             path = sheet_path(folder, domain, kind)
             if path.exists():
                 do = "it may hold judgements: name another folder"
                 raise CallError("is there already", str(path), do)
-            wanted[path] = sheet_text(questions[domain], kind, seed)
-    return [write_atomic(path, text) for path, text in wanted.items()]
+            text_of_path[path] = sheet_text(questions[domain], kind, seed)
+    return [write_atomic(path, text) for path, text in text_of_path.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e9ff9ce9
 def filled_lines(
     path: str | Path,
     field: str,
-    known: Collection[str] | None = None,  # ids that may be there; None: any
+    ids: Collection[str] | None = None,  # ids that may be there; None: any
 ) -> Iterator[tuple[str, str, str]]:
     "Yield the lines of a sheet that are not empty: id, the cell under `field`, and its place, for errors."
     rows = table_rows(read_bytes(path), str(path), strict=False)
-    seen: set[str] = set()
+    ids_seen: set[str] = set()
     _, head = next(rows, (1, []))
     if lost := [c for c in ("id", field) if c not in head]:
         do = "keep the first line of the sheet; columns are divided by commas"
@@ -239,13 +239,13 @@ def filled_lines(
             continue
         id, text = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
         at = at_line(str(path), n, "id")
-        if not id or id in seen:
-            wrong = f"{id} appears twice" if id else "a line without an id"
-            raise FormatError(wrong, at, "keep one line for each expression")
-        if known is not None and id not in known:
-            wrong = f"{id} is none of the expressions that this sheet may ask about"
-            raise FormatError(wrong, at, "is it the sheet of another domain?")
-        seen.add(id)
+        if not id or id in ids_seen:
+            fault = f"{id} appears twice" if id else "a line without an id"
+            raise FormatError(fault, at, "keep one line for each expression")
+        if ids is not None and id not in ids:
+            fault = f"{id} is none of the expressions that this sheet may ask about"
+            raise FormatError(fault, at, "is it the sheet of another domain?")
+        ids_seen.add(id)
         yield id, text, at_line(str(path), n, field)
 
 
@@ -255,12 +255,12 @@ def read_sheet(
     ids: Collection[str] | None = None,  # that it may ask about; None: any
 ) -> dict[str, str]:
     """Read the judgements of a filled sheet by id; "": none yet."""
-    labels, found = the_sheet(kind).labels, {}
+    labels, label_of = the_sheet(kind).labels, {}
     for id, text, at in filled_lines(path, "judgement", ids):
-        found[id] = text.lower()
-        if text and found[id] not in labels:
+        label_of[id] = text.lower()
+        if text and label_of[id] not in labels:
             raise FormatError(f"unknown judgement {text!r}", at, f"say {', '.join(labels)}")
-    return found
+    return label_of
 
 
 def judged_share(

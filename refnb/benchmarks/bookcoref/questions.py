@@ -62,10 +62,10 @@ def filter_prompt(
     """Write what a language model is asked, by a template, about a mention in a book with text, which
     is said to mean a character; the words of context are so many `in all`, or on each side."""
     before, mention, after = around(d, span, words, reading)
-    said = " ".join(mention)
-    book = " ".join([*before, f"[{said}]", *after])
+    phrase = " ".join(mention)
+    book = " ".join([*before, f"[{phrase}]", *after])
     template = Template(filter_template(prompt))  # filled in once, so a $ in a book does no harm
-    return template.substitute(book=book, mention=said, character=character)
+    return template.substitute(book=book, mention=phrase, character=character)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #933a2054
 def question_id(d: Document, span: Sequence[int], character: str) -> str:
@@ -104,27 +104,27 @@ def asked_of(d: Document) -> list[AskedMention]:
     "List the mentions of characters with names, each with the nearest other character."
     pairs = zip(d.names, d.clusters)
     row = sorted((Span(*span), name) for name, cluster in pairs if name for span in cluster)
-    found: list[AskedMention] = []
+    mentions: list[AskedMention] = []
     for name, stretch in groupby(row, key=itemgetter(1)):
-        first = len(found)
-        own = [span for span, _ in stretch]
+        first = len(mentions)
+        spans = [span for span, _ in stretch]
         # the nearest mentions of others are beside the stretch
-        others = [j for j in (first - 1, first + len(own)) if 0 <= j < len(row)]
-        for i, span in enumerate(own, first):
+        others = [j for j in (first - 1, first + len(spans)) if 0 <= j < len(row)]
+        for i, span in enumerate(spans, first):
             other = min(others, key=lambda j: abs(j - i), default=None)
-            found.append((span, name, "" if other is None else row[other][1]))
-    return found
+            mentions.append((span, name, "" if other is None else row[other][1]))
+    return mentions
 
 
 def both(
-    d: Document, asked: AskedMention, words: int = 400, reading: ContextReading = "in all"
+    d: Document, mention: AskedMention, words: int = 400, reading: ContextReading = "in all"
 ) -> list[Question]:
     "Ask whether a mention means its own character, and whether it means the other, if there is one."
-    span, own, other = asked
-    first = yes_no(d, span, own, True, words, reading)
+    span, character, other_character = mention
+    first = yes_no(d, span, character, True, words, reading)
     out = [first.changed(meta=first.meta | {"asked": "its own"})]
-    if other:
-        second = yes_no(d, span, other, False, words, reading)
+    if other_character:
+        second = yes_no(d, span, other_character, False, words, reading)
         out.append(second.changed(meta=second.meta | {"asked": "another"}))
     return out
 
@@ -155,20 +155,20 @@ def build_filter(
     **rules: Any,  # such as words=100, most=500
 ) -> list[Question]:  # two of each mention, in the order of the documents
     "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the nearest other?"
-    r, found = FilterRules(**rules), [d for d in docs if d.size and d.clusters]
-    if not found:
+    r, documents = FilterRules(**rules), [d for d in docs if d.size and d.clusters]
+    if not documents:
         do = "questions are made of annotated documents"
         raise DataError("no document has text and clusters", do=do)
-    asked = [(d, a) for d in found for a in asked_of(d) if a[2]]
-    if not asked:
+    mentions = [(d, a) for d in documents for a in asked_of(d) if a[2]]
+    if not mentions:
         raise DataError("no document has two characters with names", do="name the clusters")
 
     def drawn(i: int) -> bytes:  # the same for everybody, whatever else is drawn
-        d, (span, name, _) = asked[i]
+        d, (span, name, _) = mentions[i]
         id = f"{r.seed}:{question_id(d, span, name)}"
         return hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()[:7]
 
-    kept = list(range(len(asked)))
-    if r.most and len(asked) > (n := max(1, r.most // 2)):
-        kept = sorted(sorted(kept, key=drawn)[:n])
-    return [q for i in kept for q in both(*asked[i], r.words, r.reading)]
+    indices = list(range(len(mentions)))
+    if r.most and len(mentions) > (n := max(1, r.most // 2)):
+        indices = sorted(sorted(indices, key=drawn)[:n])
+    return [q for i in indices for q in both(*mentions[i], r.words, r.reading)]

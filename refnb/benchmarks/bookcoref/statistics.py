@@ -27,13 +27,13 @@ class ChainDistance(NamedTuple):
 
 def chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
-    found = []
+    distances = []
     for chain in d.clusters:
         if (n := len(chain)) > 1:
             starts = sorted(span[0] for span in chain)
             total = sum(x * (2 * i - n + 1) for i, x in enumerate(starts))
-            found.append(ChainDistance(n, n * (n - 1) // 2, total))
-    return found
+            distances.append(ChainDistance(n, n * (n - 1) // 2, total))
+    return distances
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #a8a9b913
 CountingRule = Literal["printed", "worded"]

@@ -37,7 +37,7 @@ def given_task(
     hash_, names = task.id, [d.names for d in documents]
     if any(names):
         hash_ = hashlib.sha256(msgspec.json.encode((hash_, names))).hexdigest()[:16]
-    task.name = task.whole = f"given/{hash_}"
+    task.name = task.base = f"given/{hash_}"
     task.gold, task.seeds = {d.doc_key: d for d in documents if annotated}, dict(seeds)
     return task
 

@@ -141,26 +141,26 @@ def tidied(d: Document, rules: BuilderRules = RELEASED) -> Tidied:
         belongs = rules.possessive and after[:1] == ["'s"] and after[1:] != ["."]
         return Span(s.start, s.end + 1) if belongs else s
 
-    made = []  # mentions, as the builder and as the document has them; name; origin
+    entities = []  # mentions, as the builder and as the document has them; name; origin
     for group in merged(d.clusters):
         spans = {grown(s): s for s in sorted({s for i in group for s in d.clusters[i]})}
         name = next((d.names[i] for i in group if d.names and d.names[i]), "")
         if spans:
-            made.append((sorted(spans.items()), name, group[0]))
-    made.sort()
-    names = [name for _, name, _ in made]
+            entities.append((sorted(spans.items()), name, group[0]))
+    entities.sort()
+    names = [name for _, name, _ in entities]
     if rules.distinct:
         keeper: dict[str, int] = {}
-        for i in sorted(range(len(made)), key=lambda i: -len(made[i][0])):
+        for i in sorted(range(len(entities)), key=lambda i: -len(entities[i][0])):
             keeper.setdefault(names[i].lower(), i)
         names = [n if keeper[n.lower()] == i else "" for i, n in enumerate(names)]
 
     kind = {s: k for c, ks in zip(d.clusters, d.labels.get("kind", ())) for s, k in zip(c, ks)}
-    clusters = tuple(tuple(after for after, _ in spans) for spans, _, _ in made)
-    kinds = tuple(tuple(kind.get(s, "") for _, s in spans) for spans, _, _ in made)
+    clusters = tuple(tuple(after for after, _ in spans) for spans, _, _ in entities)
+    kinds = tuple(tuple(kind.get(s, "") for _, s in spans) for spans, _, _ in entities)
     labels = {"kind": kinds} if kind else {}
     doc = Document(d.doc_key, sentences, clusters, tuple(names), labels, d.meta)
-    return Tidied(doc, [origin for *_, origin in made])
+    return Tidied(doc, [origin for *_, origin in entities])
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a100e570
 CLASSES = {
@@ -389,14 +389,14 @@ def picked(
 def in_quotes(tokens: Iterable[str], longest: int = 400) -> list[bool]:
     """Tell for each token, with straight quotes, whether it is between quotation marks; a quote that
     is open after `longest` tokens is taken for a lost one."""
-    found, since = [], -1
+    quoted, since = [], -1
     for i, t in enumerate(tokens):
         if t.count('"') % 2:
             since = i if since < 0 else -1
         elif since >= 0 and i - since > longest:
             since = -1
-        found.append(since >= 0 and '"' not in t)
-    return found
+        quoted.append(since >= 0 and '"' not in t)
+    return quoted
 
 
 class Story:
@@ -413,10 +413,10 @@ class Story:
         self.doc = d
         self.mentions = t = mention_table(d, rules)
         largest = sorted(range(len(d.names)), key=lambda i: -len(d.clusters[i]))
-        own = [d.names[i] for i in largest if d.names[i]]
-        if order and sorted(order) != sorted(own):
+        names_here = [d.names[i] for i in largest if d.names[i]]
+        if order and sorted(order) != sorted(names_here):
             raise DataError("the names in their order are not those of the clusters", d.doc_key)
-        self.names = list(order) or own
+        self.names = list(order) or names_here
         self.entity, self.classes = t.entity.tolist(), t.pronoun_class.tolist()
         self.sizes = Counter(filter(None, self.entity))
         told = t[t.entity != ""].groupby("entity", sort=False).pronoun_class
@@ -446,11 +446,11 @@ def by_thumb(
 ) -> dict[str, int]:  # rule -> index of an option
     "Choose an option for a mention by each rule of thumb."
     entity, classes, offered = story.entity, story.classes, set(names)
-    others = [j for j, name in enumerate(entity) if name in offered and j != i]
-    before = max((j for j in others if j < i), default=None)
-    after = min((j for j in others if j > i), default=None)
+    rivals = [j for j, name in enumerate(entity) if name in offered and j != i]
+    before = max((j for j in rivals if j < i), default=None)
+    after = min((j for j in rivals if j > i), default=None)
     closer = after is not None and (before is None or after - i < i - before)
-    same = max((j for j in others if j < i and classes[j] == classes[i] >= 0), default=None)
+    same = max((j for j in rivals if j < i and classes[j] == classes[i] >= 0), default=None)
     counts = {n: k - (n == entity[i]) for n, k in story.sizes.items() if n in offered}
     frequent = max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
     found = [NONE if j is None else entity[j] for j in (after if closer else before, before, same)]
@@ -596,26 +596,26 @@ class Built:
         if split not in known:
             raise CallError(f"unknown split {split!r}", do=nearest(split, known))
         chosen = [corpus] if corpus else self.corpora
-        found: list[Question] = []
+        questions: list[Question] = []
         if not split.startswith("random"):
-            for (c, s, _), asked in self.blocks.items():
-                found += asked if c in chosen and split in (s, "all") else []
-            return found
+            for (c, s, _), block_questions in self.blocks.items():
+                questions += block_questions if c in chosen and split in (s, "all") else []
+            return questions
         start, streams = 150 * int(split[6:]), Streams(self.rules.seed)
         for c, kind in product(chosen, QUESTION_KINDS):  # mentions that need not be hard
             rows = eligible_mentions(self.of(c), kind, self.rules.changed(hard=False))
             rows = shuffled(rows, self.rules.seed)[start : start + 150]
-            found += block(rows, self.stories, streams, self.rules)
-        return found
+            questions += block(rows, self.stories, streams, self.rules)
+        return questions
 
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
         rows = []
         for corpus, kind in product(self.corpora, QUESTION_KINDS):
-            own = self.of(corpus)
+            mentions = self.of(corpus)
             counts = {
-                "of named entities": int((own.kind == kind).sum()),
-                "hard": len(eligible_mentions(own, kind, self.rules)),
+                "of named entities": int((mentions.kind == kind).sum()),
+                "hard": len(eligible_mentions(mentions, kind, self.rules)),
                 **{split: len(self.blocks[corpus, split, kind]) for split in ("test", "dev")},
             }
             rows.append({"corpus": corpus, "type": KIND_TITLES[kind], **counts})
@@ -627,10 +627,12 @@ class Built:
         return f"IdentifyMe ({self.rules.mode}): {stories}, {n:,} questions"
 
     def _repr_html_(self) -> str:
-        whys = ""
-        for key, why in self.rejected.items():
-            whys += f"<li><code>{html.escape(key)}</code>: {html.escape(why)}</li>"
-        return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{whys}</ul>"
+        reasons = ""
+        for key, reason in self.rejected.items():
+            reasons += f"<li><code>{html.escape(key)}</code>: {html.escape(reason)}</li>"
+        return (
+            f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{reasons}</ul>"
+        )
 
 
 def build_identifyme(

@@ -30,7 +30,7 @@ class Profile(NamedTuple):
 
 def profiles(d: Document) -> list[Profile]:
     "Profile the clusters of a document that can be named, the largest first."
-    (doc, origin), found = tidied(d.changed(names=())), []
+    (doc, origin), clusters_seen = tidied(d.changed(names=())), []
     tokens, labels = doc.tokens, doc.labels.get("kind")
     for k, spans in enumerate(doc.clusters):
         words = [" ".join(tokens[a : b + 1]) for a, b in spans]
@@ -39,7 +39,7 @@ def profiles(d: Document) -> list[Profile]:
         classes = list(map(pronoun_class, words))
         kinds = labels[k] if labels else ["NOM" if c < 0 else "PRON" for c in classes]
         nominal = [(w, kind) for w, kind in zip(words, kinds) if kind != "PRON"]
-        found.append(
+        clusters_seen.append(
             Profile(
                 cluster=origin[k],
                 size=len(words),
@@ -49,7 +49,7 @@ def profiles(d: Document) -> list[Profile]:
                 first_person=classes.count(0) / len(words),
             )
         )
-    return sorted(found, key=lambda p: (-p.size, p.cluster))
+    return sorted(clusters_seen, key=lambda p: (-p.size, p.cluster))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #2cc24e7b
 NARRATOR = "Narrator"
@@ -66,7 +66,7 @@ def auto_names(
     narrator: float = 0.8,  # share of first-person mentions
 ) -> Document:
     "Name a document's clusters by rule."
-    taken: set[str] = set()
+    names_taken: set[str] = set()
     names = {}
     for p in profiles(d):
         common = [w for w, _ in p.words.most_common()]
@@ -74,10 +74,10 @@ def auto_names(
         phrases += [NARRATOR] * (p.first_person >= narrator)
         phrases += [w for w in common if p.kind[w] != "PROP" and len(w) <= longest]
         phrases = phrases or [NARRATOR] * (p.first_person > 0)
-        name = next((w for w in phrases if w.lower() not in taken), "")
+        name = next((w for w in phrases if w.lower() not in names_taken), "")
         if name:
             names[p.cluster] = name
-            taken.add(name.lower())
+            names_taken.add(name.lower())
     return name_clusters(d, names)
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #dcbb5d24
@@ -114,33 +114,33 @@ def align_names(
     "Find the clusters that known names belong to; the document gets these names and no others."
     from scipy.optimize import linear_sum_assignment
 
-    found, n = profiles(d), len(labels)
-    scores = np.array([[label_fit(label, p) for label in labels] for p in found]).reshape(-1, n)
+    clusters, n = profiles(d), len(labels)
+    scores = np.array([[label_fit(label, p) for label in labels] for p in clusters]).reshape(-1, n)
     ways: dict[int, tuple[float, dict[int, str]]] = {0: (0.0, {})}  # names given -> sum, names
-    later = len(found)
-    for _, members in groupby(range(len(found)), key=lambda i: found[i].size):
+    later = len(clusters)
+    for _, members in groupby(range(len(clusters)), key=lambda i: clusters[i].size):
         group = list(members)
         after: dict[int, tuple[float, dict[int, str]]] = {}
         later -= len(group)
-        for given, (total, names) in ways.items():
+        for n_given, (total, names) in ways.items():
             # leave as many names as the clusters that follow can take, and no more
-            for count in range(max(0, n - given - later), min(len(group), n - given) + 1):
-                part = scores[group, given : given + count]
+            for count in range(max(0, n - n_given - later), min(len(group), n - n_given) + 1):
+                part = scores[group, n_given : n_given + count]
                 try:
                     rows, columns = linear_sum_assignment(part, maximize=True)
                 except ValueError:  # some name fits no cluster
                     continue
-                new, end = total + part[rows, columns].sum(), given + count
+                new, end = total + part[rows, columns].sum(), n_given + count
                 if end not in after or new > after[end][0]:
-                    own = {
-                        found[group[r]].cluster: labels[given + c].name
+                    names_of_group = {
+                        clusters[group[r]].cluster: labels[n_given + c].name
                         for r, c in zip(rows, columns)
                     }
-                    after[end] = new, names | own
+                    after[end] = new, names | names_of_group
         ways = after
     if n not in ways:
         do = "are names and document of one version, and the names in the order of cluster size?"
-        few = f"the {n} names do not fit the {len(found)} clusters that can be named"
+        few = f"the {n} names do not fit the {len(clusters)} clusters that can be named"
         raise DataError(few, d.doc_key, do)
     return name_clusters(d, ways[n][1])
 

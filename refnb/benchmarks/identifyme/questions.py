@@ -33,8 +33,8 @@ def documents_with_names(
         do = nearest(names, ("given", "auto"))
         raise CallError(f"unknown way of naming {names!r}", do=do)
     if isinstance(docs, (str, Path)):
-        known = corpora(s)
-        corpus = known[str(docs)].title if str(docs) in known else Path(docs).stem
+        known_corpora = corpora(s)
+        corpus = known_corpora[str(docs)].title if str(docs) in known_corpora else Path(docs).stem
         docs = [d.changed(meta={"corpus": corpus} | d.meta) for d in load(docs, of, s)]
     if callable(names):
         return list(map(names, docs))

@@ -110,18 +110,18 @@ def answer_details(
     "Make a table of the details of a system's answers."
     details = {}
     for r in answer_rows(key, s):
-        said, right = r["predicted_answer"], r["answer"]
+        answer, right = r["predicted_answer"], r["answer"]
         genders = (r["ans_gender"], r["pred_gender"])  # None is written in three ways
         gender, predicted = ("None" if g in ("", "nan") else g for g in genders)
         details[row_id(r)] = {
-            "right": said == right,
+            "right": answer == right,
             "answer": "none" if right == NONE else "entity",
-            "predicted": "none" if said == NONE else "entity",
+            "predicted": "none" if answer == NONE else "entity",
             "gender": gender,
             "predicted_gender": predicted,
             "nested": r["is_nested"] == "1",
-            "overlapping": said in python_list(r["nested_entities"], row_id(r)),
-            "removed": right == NONE and said == r["entity_name"],
+            "overlapping": answer in python_list(r["nested_entities"], row_id(r)),
+            "removed": right == NONE and answer == r["entity_name"],
             "extracted": r["phrase_extr"] == r["mentions_vs_mentionstr"],
         }
     return pd.DataFrame(list(details.values()), index=list(details))
@@ -175,12 +175,12 @@ def implied_ranks(
 ) -> dict[str, int]:  # by question id
     "Find the ranks that the order of the released test questions implies."
     order = np.random.RandomState(0).permutation(most).tolist()
-    seen: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     out = {}
     for r in rows:
         block = r["dataset"], r["category"]
-        out[row_id(r)] = order[seen[block]]
-        seen[block] += 1
+        out[row_id(r)] = order[counts[block]]
+        counts[block] += 1
     return out
 
 
@@ -209,11 +209,11 @@ def named_documents(
     s, docs = s or load_settings(), []
     labels = released_labels(s)
     for d in load(DATASETS[corpus], "train", s):
-        known = labels.get(d.doc_key, [])
+        labels_here = labels.get(d.doc_key, [])
         if d.doc_key in full:
-            by_name = {label.name: label for label in known}
-            known = [by_name[name] for name in full[d.doc_key]]
-        named = align_names(d, known) if known else d.changed(names=())
+            by_name = {label.name: label for label in labels_here}
+            labels_here = [by_name[name] for name in full[d.doc_key]]
+        named = align_names(d, labels_here) if labels_here else d.changed(names=())
         docs.append(named.changed(meta=d.meta | {"corpus": corpus}))
     return docs
 
@@ -231,12 +231,12 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
         block = [r for r in rows if (r["dataset"], r["category"]) == ("fantasy", kind)]
         none = streams.none_rows(len(block))
         for k, r in enumerate(block):
-            shown = python_list(r["options"], row_id(r))[:-1]
-            order = list(range(len(shown) + (k in none)))
+            options = python_list(r["options"], row_id(r))[:-1]
+            order = list(range(len(options) + (k in none)))
             streams.options.shuffle(order)
             if k in none:  # one name is missing here; other questions of the story have it
                 continue
-            names = [name for _, name in sorted(zip(order, shown, strict=True))]
+            names = [name for _, name in sorted(zip(order, options, strict=True))]
             if out.setdefault(r["doc_key"], names) != names:
                 do = "are the answer files those of the release?"
                 raise DataError("its questions give two lists of names", r["doc_key"], do)
@@ -264,10 +264,12 @@ def rebuilt(
         # its blocks begin where the streams of LitBank's end
         full = lists_of_names(build_identifyme(docs, known=known()), rows)
         docs += named_documents("FantasyCoref", s, full)
-    told = known()
+    released = known()
     # so the same mentions are asked about, in the same order
     same = rules == RELEASED.changed(options=rules.options, context=rules.context)
-    return build_identifyme(docs, mode, told if same else Known(genders=told.genders), **changed)
+    return build_identifyme(
+        docs, mode, released if same else Known(genders=released.genders), **changed
+    )
 
 
 @lru_cache(maxsize=2)

@@ -130,16 +130,16 @@ def documents(i: Instance, root: str = "kitmus") -> Iterator[tuple[str, str, str
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #19003733
 def split_files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split: path and bytes."
-    found: dict[tuple[str, str], list[str]] = {}
+    texts_of_file: dict[tuple[str, str], list[str]] = {}
     for i in t:
         for scope, end, document in documents(i, root):
-            found.setdefault((scope, end), []).append(document)
-    for (scope, end), made in found.items():
+            texts_of_file.setdefault((scope, end), []).append(document)
+    for (scope, end), texts in texts_of_file.items():
         if end == "tsv":
-            whole = "".join(["\t".join(GAP_COLUMNS) + "\n", *made])
+            content = "".join(["\t".join(GAP_COLUMNS) + "\n", *texts])
         else:
-            whole = "\n".join(made)
-        yield f"{stem(t, scope, root)}.{end}", whole.encode()
+            content = "\n".join(texts)
+        yield f"{stem(t, scope, root)}.{end}", content.encode()
 
 
 def build_files(

@@ -182,20 +182,20 @@ def predictions(data: bytes, gold: Mapping[str, GoldText], where: str = "") -> P
         f = format_of(data)
         conll, lines = f and f.parse is parse_conll, data.lstrip()[:1] in (b"{", b"[")
         if data.startswith(b"ID\t"):
-            found = from_table(data, gold)
+            predicted = from_table(data, gold)
         elif conll or lines:  # the clusters of the release's word pieces count words
             docs = parse_conll(data) if conll else parse_jsonlines(data, pieces=False)
             texts = {text_id(d): d for d in docs}
             known = {k: joined(gold[k], t) for k, t in texts.items() if k in gold}
-            found = Predictions(known, len(texts) - len(known), 0)
+            predicted = Predictions(known, len(texts) - len(known), 0)
         else:
             readable = "readable are JSON lines, CoNLL and GAP's table"
             raise FormatError(f"is not a prediction: {readable}")
-        if lost := [key for key in gold if key not in found.candidates]:
+        if lost := [key for key in gold if key not in predicted.candidates]:
             do = "every gold text needs one; an empty list of clusters is fine"
             few = f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}"
             raise DataError(few, do=do)
-    return found
+    return predicted
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #99aab387
 class KitmusScores(NamedTuple):
@@ -214,7 +214,12 @@ def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
         texts = gold_texts(docs)
     if not texts:
         raise FormatError("holds no text", str(gold))
-    found = predictions(read_bytes(predicted), texts, str(predicted))
+    read_predictions = predictions(read_bytes(predicted), texts, str(predicted))
     golds = [t.gold for t in texts.values()]
-    fields = {f: by_field(golds, found.candidates, f) for f in golds[0].fields}
-    return KitmusScores(by_field(golds, found.candidates)["all"], fields, found.extra, found.odd)
+    fields = {f: by_field(golds, read_predictions.candidates, f) for f in golds[0].fields}
+    return KitmusScores(
+        by_field(golds, read_predictions.candidates)["all"],
+        fields,
+        read_predictions.extra,
+        read_predictions.odd,
+    )

@@ -73,11 +73,13 @@ class Instance(msgspec.Struct, frozen=True):
         for kind, sentence in self.parts():
             text = ""
             for w in sentence:
-                shown = escape(w.token)
+                token_html = escape(w.token)
                 if w.entity:
                     style = f"background:hsl({137 * w.entity} 65% 80%);color:{INK}"
-                    shown = f'<b style="{style};border-radius:3px;padding:0 3px">{shown}</b>'
-                text += shown if w.token in ".,!?" else " " + shown
+                    token_html = (
+                        f'<b style="{style};border-radius:3px;padding:0 3px">{token_html}</b>'
+                    )
+                text += token_html if w.token in ".,!?" else " " + token_html
             left = "text-align:left"
             style = f"{left};border-left:4px solid {edge.get(kind, '#bbbbbb')}"
             rows += f'<tr><td style="{style}">{kind}</td><td style="{left}">{text}</td></tr>'
@@ -250,7 +252,7 @@ class Resources:
     ) -> list[Template]:
         "Read the templates of one kind of sentence."
         name, needed = TEMPLATES[kind]
-        known = {*needed, "be", "a_an", *self.vocab}
+        slots_known = {*needed, "be", "a_an", *self.vocab}
         templates = []
         for at, line in self.lines(name):
             if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line):
@@ -258,8 +260,10 @@ class Resources:
             slots = tuple(re.findall(r"\w+", line))
             if missing := sorted(needed - {*slots}):
                 raise FormatError(f"the slot {{{missing[0]}}} is missing", at)
-            if unknown := [s for s in slots if s not in known]:
-                raise FormatError(f"unknown slot {{{unknown[0]}}}", at, nearest(unknown[0], known))
+            if unknown := [s for s in slots if s not in slots_known]:
+                raise FormatError(
+                    f"unknown slot {{{unknown[0]}}}", at, nearest(unknown[0], slots_known)
+                )
             templates.append(slots)
         return templates
 
@@ -464,12 +468,12 @@ class Sampler:
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         "Sample some variants: subtask after subtask, split after split, in the release's order."
-        wanted = {the_variant(name).name for name in variants}
+        variant_names = {the_variant(name).name for name in variants}
         # the order of these two is carried from variant to variant
         places, names = np.arange(len(self.places)), np.arange(len(self.r.names))
-        last = max((k for k, name in enumerate(VARIANTS) if name in wanted), default=-1)
+        last = max((k for k, name in enumerate(VARIANTS) if name in variant_names), default=-1)
         for v in list(VARIANTS.values())[: last + 1]:
-            if v.name in wanted:
+            if v.name in variant_names:
                 yield from self._variant(v, places, names)
             elif self.mode == "released":
                 deque(self._variant(v, places, names), maxlen=0)  # drawn only to shuffle on
@@ -485,7 +489,7 @@ class Sampler:
             orders[kind] = np.arange(count)
 
         for n in self.entities:
-            cut = {what: thirds(rng, order) for what, order in orders.items()}
+            cut = {pool: thirds(rng, order) for pool, order in orders.items()}
             noise = [
                 dict(self.noise) for _ in KITMUS_SPLITS
             ]  # the release's splits share all of it
@@ -503,9 +507,9 @@ class Sampler:
                     tasks=list(product(cut["meet"][s], cut["pronoun"][s])),
                     about={kind: cut[kind][s][0] for kind in ("entity", "background")},
                 )
-                for what in ("names", "occupations"):
-                    if size and (found := len(getattr(pools, what))) < n:
-                        few = f"{found} {what} for {n} entities"
+                for pool in ("names", "occupations"):
+                    if size and (found := len(getattr(pools, pool))) < n:
+                        few = f"{found} {pool} for {n} entities"
                         do = "add some to the resources: each split gets a third"
                         raise DataError(few, f"{v.name}, {split}", do)
 

@@ -65,7 +65,7 @@ def text_of_epub(path: str | Path) -> str:
     where = str(path)
     try:
         with zipfile.ZipFile(path) as z:
-            sizes = {x.filename: x.file_size for x in z.infolist()}
+            sizes = {element.filename: element.file_size for element in z.infolist()}
 
             def read(name: str) -> str:
                 if sizes[name] > MAX_BOOK_BYTES:
@@ -75,14 +75,20 @@ def text_of_epub(path: str | Path) -> str:
             def elements(name: str, tag: str) -> list[ElementTree.Element]:
                 if "<!ENTITY" in (xml := read(name)):
                     raise FormatError("declares entities", where, "no EPUB needs any")
-                return [x for x in ElementTree.fromstring(xml).iter() if x.tag.endswith(tag)]
+                return [
+                    element
+                    for element in ElementTree.fromstring(xml).iter()
+                    if element.tag.endswith(tag)
+                ]
 
             too_much = f"a book has at most {MAX_BOOK_BYTES:,}"
             package = elements("META-INF/container.xml", "rootfile")[0].attrib["full-path"]
-            items = {x.get("id"): x.get("href", "") for x in elements(package, "}item")}
+            items = {
+                element.get("id"): element.get("href", "") for element in elements(package, "}item")
+            }
             pages = []
-            for x in elements(package, "}itemref"):
-                if (id := x.get("idref")) in items:
+            for element in elements(package, "}itemref"):
+                if (id := element.get("idref")) in items:
                     link = unquote(items[id].partition("#")[0])
                     beside = posixpath.join(posixpath.dirname(package), link)
                     pages.append(posixpath.normpath(beside))
@@ -148,25 +154,25 @@ def as_characters(
     "Check a list of characters: names, or a name with its variants."
     out: list[Character] = []
     owner: dict[str, int] = {}
-    for x in listed:
-        if isinstance(x, dict) and len(x) == 1:
-            ((name, more),) = x.items()
+    for character in listed:
+        if isinstance(character, dict) and len(character) == 1:
+            ((name, more),) = character.items()
             if not isinstance(more, list) or not all(isinstance(v, str) for v in (name, *more)):
                 do = "write NAME: [further names]"
                 raise FormatError(f"{name!r} has no list of names", where, do)
-            x = Character(name, tuple(more))
-        elif isinstance(x, str):
-            x = Character(x)
-        elif not isinstance(x, Character):
+            character = Character(name, tuple(more))
+        elif isinstance(character, str):
+            character = Character(character)
+        elif not isinstance(character, Character):
             do = "write a name, or NAME: [further names]"
-            raise FormatError(f"{x!r} is not a character", where, do)
-        for name in x.names:
+            raise FormatError(f"{character!r} is not a character", where, do)
+        for name in character.names:
             if not name.strip():
                 raise FormatError("a name is empty", where, "leave it out")
             if (k := owner.setdefault(name.casefold(), len(out))) != len(out):
                 what = f"{name!r} is a name of two characters, one is {out[k].name!r}"
                 raise DataError(what, where, "a name belongs to one; omit or change it")
-        out.append(x)
+        out.append(character)
     if not out:
         raise DataError("there are no characters", where, "name one at least")
     return out

@@ -65,11 +65,11 @@ def book_characters(
 
 
 def named_characters(
-    what: str,  # a YAML file, or liscu:TITLE
+    source_name: str,  # a YAML file, or liscu:TITLE
     s: Settings | None = None,  # settings with the folder of files
 ) -> list[Character]:
     "Read the characters of a book from a YAML file, or find them in LiSCU's list."
-    source, _, title = what.partition(":")
-    if source == "liscu" and not Path(what).exists():
+    source, _, title = source_name.partition(":")
+    if source == "liscu" and not Path(source_name).exists():
         return book_characters(title, s=s)
-    return read_characters(what)
+    return read_characters(source_name)

@@ -39,29 +39,37 @@ def window_to_check(
         raise CallError(f"there is no window {number}", d.doc_key, do)
     window = windows[number - 1]
     first = sum(w.size for w in windows[: number - 1])
-    last, found, seen, twice, over = first + window.size, list[list[Span]](), set[Span](), 0, 0
+    last, clusters_here, spans_seen, twice, over = (
+        first + window.size,
+        list[list[Span]](),
+        set[Span](),
+        0,
+        0,
+    )
     for c in d.clusters:
-        found.append([])
+        clusters_here.append([])
         for s in sorted(set(c)):
             if s.end < first or s.start >= last:
                 continue
             if s.start < first or s.end >= last:
                 over += 1
-            elif s in seen:
+            elif s in spans_seen:
                 twice += 1
             else:
-                seen.add(s)
-                found[-1].append(Span(s.start - first, s.end - first))
-    order = sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(d.clusters[k]), k))
+                spans_seen.add(s)
+                clusters_here[-1].append(Span(s.start - first, s.end - first))
+    order = sorted(
+        range(len(clusters_here)), key=lambda k: (-len(clusters_here[k]), -len(d.clusters[k]), k)
+    )
     given, names = named(d).names, list[str]()
     for k in order:  # short names, different from each other
-        short = own = printable(given[k].strip() or "somebody", MAX_NAME_CHARS - 6)
+        short = unique_name = printable(given[k].strip() or "somebody", MAX_NAME_CHARS - 6)
         i = 1
-        while own in names:
+        while unique_name in names:
             i += 1
-            own = f"{short} {i}"
-        names.append(own)
-    clusters = tuple(tuple(found[k]) for k in order)
+            unique_name = f"{short} {i}"
+        names.append(unique_name)
+    clusters = tuple(tuple(clusters_here[k]) for k in order)
     meta = {"of": len(windows), "first": first, "twice": twice, "over": over}
     return window.changed(clusters=clusters, names=tuple(names), meta=meta)
 
@@ -199,15 +207,15 @@ def read_correction(
         if getattr(c.window, field) != getattr(now, field):
             do = "give the book, with the clusters, that the page was made of"
             raise DataError(f"it corrects {what}", f"{where}, field window.{field}", do)
-    done = replay_edits(w, c.edits, where)
-    if (done.names, done.clusters) != (c.names, c.clusters):
+    edited = replay_edits(w, c.edits, where)
+    if (edited.names, edited.clusters) != (c.names, c.clusters):
         what = "the edits do not lead to these clusters"
         raise FormatError(what, f"{where}, field clusters", "was it edited by hand?")
-    for k, cluster in enumerate(done.clusters):
+    for k, cluster in enumerate(edited.clusters):
         if bad := crossing(cluster):
             what = f"{list(bad[0])} crosses another mention of the same character"
             raise FormatError(what, f"{where}, field clusters[{k}]")
-    return c, done
+    return c, edited
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #24857cfb
 AROUND = 60  # words before and after
@@ -226,7 +234,7 @@ def correction_page(
         notes.append(f"{n} mentions had a second character, which is left out.")
     if n := w.meta["over"]:
         notes.append(f"{n} mentions cross the window's ends and are left out.")
-    told = {
+    page_data = {
         "version": CORRECTION_VERSION,
         "window": msgspec.structs.asdict(window_identity(w, d, number, length)),
         "file": re.sub(r"[^\w.-]+", "-", f"{d.doc_key[:60]}-window-{number}"),
@@ -240,7 +248,7 @@ def correction_page(
         "names": w.names,
         "clusters": w.clusters,
     }
-    return html_page("correction", f"{title}, window {number}", {"data": told})
+    return html_page("correction", f"{title}, window {number}", {"data": page_data})
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #7184a8a3
 class Corrections(NamedTuple):
@@ -274,7 +282,7 @@ def read_corrections(
     "Read the corrections of a book's windows by several people."
     out, lengths = Corrections({}, {}), set[int]()
     for source in sources:
-        c, done = read_correction(source, d)
+        c, edited = read_correction(source, d)
         n, who = key = c.window.number, c.annotator
         if key in out.windows:
             what = f"{who} corrected window {n} twice"
@@ -283,7 +291,7 @@ def read_corrections(
         if len(lengths) > 1:
             do = "read those of one length together"
             raise DataError("pages cut windows differently", "corrections", do)
-        out.windows[key], out.edits[key] = done, len(c.edits)
+        out.windows[key], out.edits[key] = edited, len(c.edits)
     if not out.windows:
         raise DataError("no files", "corrections", "give at least one that a person handed in")
     return out

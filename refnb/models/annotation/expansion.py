@@ -36,12 +36,14 @@ def completed(
 ) -> list[list[int]]:  # places of each cluster's mentions
     "Complete clusters by the links of other mentions."
     if seeding == "constrained":
-        given = np.full(len(best.at), -1)
+        seed_entities = np.full(len(best.at), -1)
         for c in reversed(range(len(seeds))):
-            given[seeds[c]] = c  # a seed of two characters is the first one's
-        entity = link(best, bias, given.tolist())
-        own = set(given.tolist())
-        return [np.flatnonzero(entity == c).tolist() if c in own else [] for c in range(len(seeds))]
+            seed_entities[seeds[c]] = c  # a seed of two characters is the first one's
+        entity = link(best, bias, seed_entities.tolist())
+        seeded = set(seed_entities.tolist())
+        return [
+            np.flatnonzero(entity == c).tolist() if c in seeded else [] for c in range(len(seeds))
+        ]
     clusters = [set(members) for members in seeds]
     latest = {i: c for c, members in enumerate(seeds) for i in members}
     for i in np.flatnonzero(best.score + bias > 0).tolist():
@@ -67,14 +69,14 @@ class Expanded(NamedTuple):
     conflicts: int  # number of mentions claimed by two characters
 
 
-def expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> Expanded:
+def expanded(linked: Linked, clusters: Sequence[set[Span]], seeding: Seeding) -> Expanded:
     "Count what was added, and the mentions of several characters."
     seeds = [s for c in linked for s in set(c)]
-    mentions = [s for c in found for s in c]
+    mentions = [s for c in clusters for s in c]
     conflicts = len(seeds) - len(set(seeds))
     if seeding == "released":
         conflicts += len(mentions) - len(set(mentions))
-    return Expanded([sorted(c) for c in found], len(mentions) - len(seeds), conflicts)
+    return Expanded([sorted(c) for c in clusters], len(mentions) - len(seeds), conflicts)
 
 
 def expand(
@@ -87,21 +89,24 @@ def expand(
 ) -> Expanded:
     "Complete the mentions of characters by coreference, window by window."
     first, known_of = [s.start for s in mentions], [set(c) for c in linked]
-    found = [set(c) for c in linked]
+    clusters = [set(c) for c in linked]
     for a, b in windows:
         places = range(bisect_left(first, a), bisect_left(first, b))
         at = np.array([k for k in places if mentions[k].end < b], int)
         inside = [mentions[k] for k in at.tolist()]
         seeds = [[j for j, s in enumerate(inside) if s in c] for c in known_of]
-        if known := [c for c, own in enumerate(seeds) if own]:
+        if seeded_characters := [c for c, own in enumerate(seeds) if own]:
 
             def own_scores(rows: np.ndarray, columns: np.ndarray, at=at) -> np.ndarray:
                 return scores(at[rows], at[columns])
 
             best = all_pairs(own_scores, len(at))
-            for c, members in zip(known, completed(best, [seeds[c] for c in known], bias, seeding)):
-                found[c].update(inside[j] for j in members)
-    return expanded(linked, found, seeding)
+            for c, members in zip(
+                seeded_characters,
+                completed(best, [seeds[c] for c in seeded_characters], bias, seeding),
+            ):
+                clusters[c].update(inside[j] for j in members)
+    return expanded(linked, clusters, seeding)
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #d5431386
 # documents with seeds -> their completed clusters
@@ -117,20 +122,20 @@ def expand_documents(
 ) -> Expanded:
     "Complete the mentions of characters by a system that reads each window as a document."
     linked: Linked = [list(c) for c in d.clusters]
-    found, number = [set(c) for c in linked], {name: k for k, name in enumerate(d.names)}
+    spans_of, number = [set(c) for c in linked], {name: k for k, name in enumerate(d.names)}
     windows = split(d, length, "drop", group)
     starts = accumulate((w.size for w in windows), initial=0)
     some = [(w, start) for w, start in zip(windows, starts) if w.clusters]
     for (w, start), clusters in zip(some, complete([w for w, _ in some]), strict=True):
         for name, spans in zip(w.names, clusters, strict=True):
-            found[number[name]].update(moved(spans, start))
+            spans_of[number[name]].update(moved(spans, start))
     if seeding == "constrained":
         keeper: dict[Span, list[int]] = {}
         for k, seeds in enumerate(linked):
             for s in seeds:
                 keeper.setdefault(s, []).append(k)
-        for k, c in enumerate(found):
+        for k, c in enumerate(spans_of):
             for s in c:
                 keeper.setdefault(s, [k])
-        found = [{s for s in c if k in keeper[s]} for k, c in enumerate(found)]
-    return expanded(linked, found, seeding)
+        spans_of = [{s for s in c if k in keeper[s]} for k, c in enumerate(spans_of)]
+    return expanded(linked, spans_of, seeding)

@@ -128,22 +128,24 @@ def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Link
     cast = [words_of_text(name) for c in characters for name in c.names]
     bare, at = d.changed(clusters=(), names=(), labels={}), 0
     for window in [bare] if d.size <= 2 * LENGTH else split(bare):
-        whole = with_cast(window, cast)
-        by, tokens = whole.words, whole.document.tokens
+        text_with_cast = with_cast(window, cast)
+        by, tokens = text_with_cast.words, text_with_cast.document.tokens
         by_name = [s for c in link_by_pattern(window, characters) for s in c]
-        bank = net.bank(encoded_text(whole.document), more=[*whole.at, *moved(by_name, by)])
+        bank = net.bank(
+            encoded_text(text_with_cast.document), more=[*text_with_cast.at, *moved(by_name, by)]
+        )
         inside = [s for s in bank.spans if s.start >= by]
-        seeds = dict(zip(whole.at, owners))
+        seeds = dict(zip(text_with_cast.at, owners))
         for k, spans in enumerate(link_by_rules(window, moved(inside, -by), characters)):
             seeds |= dict.fromkeys(moved(spans, by), k)
-        known = sorted(set(seeds.values()))  # entities have numbers without a gap
-        given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
-        entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, given)
+        seed_numbers = sorted(set(seeds.values()))  # entities have numbers without a gap
+        entity_of_span = [seed_numbers.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
+        entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, entity_of_span)
         reached: Linked = [[] for _ in characters]
         for s, e in zip(bank.spans, entity):
             pronoun = s.start == s.end and tokens[s.start].lower() in PRONOUN
-            if s.start >= by and 0 <= e < len(known) and not pronoun:
-                reached[known[e]].append(s)
+            if s.start >= by and 0 <= e < len(seed_numbers) and not pronoun:
+                reached[seed_numbers[e]].append(s)
         for k, spans in enumerate(reached):
             out[k] += moved(outer_names(spans, tokens), at - by)
         at += window.size

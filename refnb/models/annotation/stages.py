@@ -135,25 +135,29 @@ def link_by_system(
     system: Any, d: Document, characters: Sequence[Character], s: Settings | None = None
 ) -> Linked:
     "Link mentions of a book to its characters with a system that names its clusters."
-    [found] = run([document_with_cast(d, characters)], system, s=s).answers().values()
-    if len(found.names) != len(found.clusters):
+    [answer] = run([document_with_cast(d, characters)], system, s=s).answers().values()
+    if len(answer.names) != len(answer.clusters):
         raise DataError("answers with clusters that have no names, so it cannot link", system.name)
-    by_name = dict(zip(found.names, found.clusters))
+    by_name = dict(zip(answer.names, answer.clusters))
     return [sorted({x for name in c.names for x in by_name.get(name, ())}) for c in characters]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b22de4fd
 def confirmed(
-    d: Document, who: Sequence[Character], linked: Linked, model: str, s: Settings
+    d: Document, characters: Sequence[Character], linked: Linked, model: str, s: Settings
 ) -> Linked:
     "Drop the links that a model denies."
-    asked = {
-        (c.name, x): yes_no(d, x, c.name, True) for c, spans in zip(who, linked) for x in spans
+    question_of = {
+        (c.name, span): yes_no(d, span, c.name, True)
+        for c, spans in zip(characters, linked)
+        for span in spans
     }
-    if not asked:
+    if not question_of:
         return linked
-    answers = run(list(asked.values()), model, s=s).answers()
-    no = {which for which, q in asked.items() if answers[q.id].chosen == (1,)}
-    return [[x for x in spans if (c.name, x) not in no] for c, spans in zip(who, linked)]
+    answers = run(list(question_of.values()), model, s=s).answers()
+    no = {which for which, q in question_of.items() if answers[q.id].chosen == (1,)}
+    return [
+        [span for span in spans if (c.name, span) not in no] for c, spans in zip(characters, linked)
+    ]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #92673fce
 def by_package(system: Any, s: Settings) -> Any:
@@ -257,120 +261,124 @@ def annotate(
     **settings: Any,  # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
 ) -> Annotation:  # all mentions of all characters, and the stages
     "Annotate a book: find all mentions of its characters; interrupted annotations resume."
-    s, known = s or load_settings(), dict(instead or {})
-    given = book.document if isinstance(book, Book) else book
-    d = given.changed(clusters=(), names=(), labels={})
+    s, results = s or load_settings(), dict(instead or {})
+    source = book.document if isinstance(book, Book) else book
+    d = source.changed(clusters=(), names=(), labels={})
     if not d.size:
         raise DataError("has no text", d.doc_key)
-    who, gold = as_characters(characters), given if given.clusters and given.names else None
+    cast, gold = as_characters(characters), source if source.clusters and source.names else None
     for k in settings:
         if k not in Annotating.__struct_fields__:
             do = nearest(k, Annotating.__struct_fields__)
             raise CallError(f"annotate has no setting {k!r}", do=do)
     try:
-        how = msgspec.convert(settings, Annotating)
+        choices = msgspec.convert(settings, Annotating)
     except (msgspec.ValidationError, ValueError) as e:
         raise CallError(str(e), "annotate") from None
-    for k in known:
+    for k in results:
         if k not in (stages := ("mentions", "linked", "filtered", "windows", "grouped")):
             raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
-        if k != "mentions" and len(known[k]) != len(who):
-            what = f"instead of {k}: {len(known[k])} clusters for {len(who)} characters"
+        if k != "mentions" and len(results[k]) != len(cast):
+            what = f"instead of {k}: {len(results[k])} clusters for {len(cast)} characters"
             raise CallError(what, "annotate")
 
-    if vectors and (vectors.system, vectors.book) != (how.system, documents_id([d])):
-        raise CallError(f"the vectors are of another book, or not of {how.system}", "annotate")
+    if vectors and (vectors.system, vectors.book) != (choices.system, documents_id([d])):
+        raise CallError(f"the vectors are of another book, or not of {choices.system}", "annotate")
 
     # all systems must be able to answer before a file is written
-    named = document_with_cast(d, who)
-    package: Any = seeded(find_system(how.system, s))
-    system = package or coref_system(how.system, s)
-    ids = system_id(system, how.system, named, s)
+    with_cast = document_with_cast(d, cast)
+    package: Any = seeded(find_system(choices.system, s))
+    system = package or coref_system(choices.system, s)
+    ids = system_id(system, choices.system, with_cast, s)
     linker: Any = None
-    linking: Any = how.linker  # what the stage depends on
-    if how.linker not in (RULES, PATTERN):
-        linker = linker_system(how.linker, s)
-        linking = system_id(linker, how.linker, named, s)
-    if how.filter:
-        asked = given_task([yes_no(d, Span(0, 0), who[0].name, True)], s)
-        if lack := find_system(how.filter, s).lack(asked):
-            raise lack.error(how.filter)
-    if package and (how.linker == RULES or "mentions" in known):
-        what = f"{how.system} finds the mentions of each window itself"
+    linking: Any = choices.linker  # what the stage depends on
+    if choices.linker not in (RULES, PATTERN):
+        linker = linker_system(choices.linker, s)
+        linking = system_id(linker, choices.linker, with_cast, s)
+    if choices.filter:
+        asked = given_task([yes_no(d, Span(0, 0), cast[0].name, True)], s)
+        if lack := find_system(choices.filter, s).lack(asked):
+            raise lack.error(choices.filter)
+    if package and (choices.linker == RULES or "mentions" in results):
+        what = f"{choices.system} finds the mentions of each window itself"
         raise CallError(what, "annotate", "name another linker, or a system of refnb")
-    by_name = [x for c in link_by_pattern(d, who) for x in c]
+    by_name = [grown for c in link_by_pattern(d, cast) for grown in c]
     reading: Any = (
-        None if package else BookMentions(d, system.net(), by_name, known.get("mentions"), vectors)
+        None
+        if package
+        else BookMentions(d, system.net(), by_name, results.get("mentions"), vectors)
     )
 
     plan: dict[str, Any] = {"linked": linking}  # stage -> what it depends on
-    plan |= {"filtered": how.filter} if how.filter else {}
-    plan["windows"] = [how.window, how.seeding]
-    plan |= {"grouped": how.group} if how.group else {}
+    plan |= {"filtered": choices.filter} if choices.filter else {}
+    plan["windows"] = [choices.window, choices.seeding]
+    plan |= {"grouped": choices.group} if choices.group else {}
 
     def make(stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
         "Make a stage's mentions of those before, with its statistics."
         if stage == "linked":
-            if how.linker == PATTERN:
-                linked = link_by_pattern(d, who)
-            elif how.linker == RULES:
-                linked = link_by_rules(d, reading.bank().spans, who)
+            if choices.linker == PATTERN:
+                linked = link_by_pattern(d, cast)
+            elif choices.linker == RULES:
+                linked = link_by_rules(d, reading.bank().spans, cast)
             elif hasattr(linker, "net"):
-                linked = link_by_cast(linker.net(), d, who)
+                linked = link_by_cast(linker.net(), d, cast)
             else:
-                linked = link_by_system(linker, d, who, s)
+                linked = link_by_system(linker, d, cast, s)
             lacking = sum(not c for c in linked)
             return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
         if stage == "filtered":
-            kept = confirmed(d, who, before, how.filter, s)
+            kept = confirmed(d, cast, before, choices.filter, s)
             left = sum(map(len, kept))
             return kept, {"kept": left, "dropped": sum(map(len, before)) - left}
-        so_far, group = as_document(d, who, before), 1 if stage == "windows" else how.group
+        so_far, group = as_document(d, cast, before), 1 if stage == "windows" else choices.group
         if package:
             complete = by_package(package, s)
-            x = expand_documents(complete, so_far, how.window, group, how.seeding)
+            grown = expand_documents(complete, so_far, choices.window, group, choices.seeding)
         else:
-            bank, windows = reading.bank(so_far.mentions), windows_of(d, how.window, group)
-            x = expand(bank.scores, bank.spans, before, windows, reading.net.m.bias, how.seeding)
-        counts = {"grown": x.grown, "conflicts": x.conflicts}
-        return x.linked, counts | {"mentions": sum(map(len, x.linked))}
+            bank, windows = reading.bank(so_far.mentions), windows_of(d, choices.window, group)
+            grown = expand(
+                bank.scores, bank.spans, before, windows, reading.net.m.bias, choices.seeding
+            )
+        counts = {"grown": grown.grown, "conflicts": grown.conflicts}
+        return grown.linked, counts | {"mentions": sum(map(len, grown.linked))}
 
     def work(folder: Path | None) -> Annotation:
-        before, made = dict[str, Stage](), dict[str, Stage]()
+        before, done_stages = dict[str, Stage](), dict[str, Stage]()
         if folder and (folder / STAGES).exists():
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged one has no stages
                 before = msgspec.json.decode(read_bytes(folder / STAGES), type=dict[str, Stage])
-        key = hashed(STAGES_VERSION, documents_id([d]), who, ids, known.get("mentions"))
+        key = hashed(STAGES_VERSION, documents_id([d]), cast, ids, results.get("mentions"))
         linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
         for number, (name, inputs) in enumerate(plan.items(), 1):
-            key = hashed(key, name, known.get(name, inputs))
+            key = hashed(key, name, results.get(name, inputs))
             stage, data = before.get(name), b""
             if folder and stage and stage.key == key and (folder / stage.file).is_file():
                 data = read_bytes(folder / stage.file)
             if stage and hashlib.sha256(data).hexdigest() == stage.sha256:
                 linked = [list(c) for c in parse_jsonlines(data, stage.file)[0].clusters]
-                made[name] = stage
+                done_stages[name] = stage
             else:
-                if name in known:
-                    linked, counts = known[name], {"given": sum(map(len, known[name]))}
+                if name in results:
+                    linked, counts = results[name], {"given": sum(map(len, results[name]))}
                 else:
                     linked, counts = make(name, linked)
-                data = jsonlines_text([as_document(d, who, linked)]).encode()
+                data = jsonlines_text([as_document(d, cast, linked)]).encode()
                 file, sha256 = f"{number}_{name}.jsonl", hashlib.sha256(data).hexdigest()
-                made[name] = Stage(key, file, sha256, counts)
+                done_stages[name] = Stage(key, file, sha256, counts)
                 if folder:
                     write_atomic(folder / file, data)
-                    write_stages(folder, before | made)
-            counted = (f"{n:,} {what}" for what, n in made[name].counts.items())
+                    write_stages(folder, before | done_stages)
+            counted = (f"{n:,} {what}" for what, n in done_stages[name].counts.items())
             say(f"{name}: {', '.join(counted)}")
             if gold:
-                scores[name] = stage_scores(gold, as_document(d, who, linked))
-        done = as_document(d, who, linked)
+                scores[name] = stage_scores(gold, as_document(d, cast, linked))
+        annotated = as_document(d, cast, linked)
         if folder:
-            write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(done)]))
-            write_atomic(folder / "characters.yaml", characters_yaml(who))
-            write_stages(folder, made)
-        return Annotation(done, made, scores, folder)
+            write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(annotated)]))
+            write_atomic(folder / "characters.yaml", characters_yaml(cast))
+            write_stages(folder, done_stages)
+        return Annotation(annotated, done_stages, scores, folder)
 
     if not out:
         return work(None)
@@ -416,13 +424,13 @@ def propose_characters(
     from refnb.models.coreference.resolvers import predicted
 
     persons = coref_system(system, s or load_settings(), kinds="persons", singletons=False)
-    found = predicted(persons.net(), d.changed(clusters=(), names=(), labels={}))
-    taken: set[str] = set()
-    out, many = list[Character](), list[int]()
-    for spans in sorted(found.clusters, key=len, reverse=True):
-        names = [n for n in proper_names(found, spans) if n.casefold() not in taken]
+    resolved = predicted(persons.net(), d.changed(clusters=(), names=(), labels={}))
+    names_used: set[str] = set()
+    out, counts = list[Character](), list[int]()
+    for spans in sorted(resolved.clusters, key=len, reverse=True):
+        names = [n for n in proper_names(resolved, spans) if n.casefold() not in names_used]
         if names and len(out) < most:
-            taken.update(n.casefold() for n in names)
+            names_used.update(n.casefold() for n in names)
             out.append(Character(names[0], tuple(names[1:4])))
-            many.append(len(spans))
-    return Proposed(out, many)
+            counts.append(len(spans))
+    return Proposed(out, counts)

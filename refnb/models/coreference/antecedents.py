@@ -76,13 +76,13 @@ class MentionVectors(nn.Module):
         super().__init__()
         self.layer = layer(3 * inputs, size, dropout)
 
-    def forward(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Compute a row for each span; `x` are the words from `at` on."
-        ends = torch.tensor(spans, device=x.device).view(-1, 2) - at
+    def forward(self, vectors: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
+        "Compute a row for each span; `vectors` are the words from `at` on."
+        ends = torch.tensor(spans, device=vectors.device).view(-1, 2) - at
         first, last = ends[:, 0], ends[:, 1]
-        sums = F.pad(x.cumsum(0), (0, 0, 1, 0))
+        sums = F.pad(vectors.cumsum(0), (0, 0, 1, 0))
         mean = (sums[last + 1] - sums[first]) / (last - first + 1)[:, None]
-        return self.layer(torch.cat([x[first], x[last], mean], -1))
+        return self.layer(torch.cat([vectors[first], vectors[last], mean], -1))
 
 # %% ../../../nbs/models/coreference/03_antecedents.ipynb #188b9f31
 NOT_SCORED = -1e9  # the score of a pair that is not scored in full
@@ -111,9 +111,9 @@ class CoarseToFine(nn.Module):
     ) -> torch.Tensor:  # row, column; LEAST unless the column is earlier, and among the best
         "Score a block of pairs; a score above 0 is a link."
         later, earlier = v[torch.from_numpy(rows)], v[torch.from_numpy(columns)]
-        found = torch.from_numpy(m.features(rows, columns)).to(v.device)
+        feature_values = torch.from_numpy(m.features(rows, columns)).to(v.device)
         coarse = self.coarse(later) @ earlier.T / math.sqrt(v.shape[1])
-        for number, values in zip(self.numbers, found):
+        for number, values in zip(self.numbers, feature_values):
             coarse = coarse + number(values)[..., 0]
         is_earlier = torch.from_numpy(columns < rows[:, None]).to(v.device)
         coarse = coarse.masked_fill(~is_earlier, NOT_SCORED)
@@ -122,12 +122,16 @@ class CoarseToFine(nn.Module):
         best, at = coarse.topk(min(most, len(columns)), 1)
         row, place = (~(best <= NOT_SCORED / 2)).nonzero(as_tuple=True)  # what is no number stays
         column = at[row, place]
-        parts, own, others = [best.new_zeros(0)], self.later(later), self.earlier(earlier)
+        parts, later_vectors, earlier_vectors = (
+            [best.new_zeros(0)],
+            self.later(later),
+            self.earlier(earlier),
+        )
         few = max(1, len(row)) if self.training else PAIRS_AT_ONCE  # parts would round otherwise
         for i, j in zip(row.split(few), column.split(few)):
-            hidden = own[i] + others[j]
+            hidden = later_vectors[i] + earlier_vectors[j]
             hidden += self.product(later[i] * earlier[j])
-            for feature, values in zip(self.features, found[:, i, j]):
+            for feature, values in zip(self.features, feature_values[:, i, j]):
                 hidden += feature(values)
             parts.append(self.net(hidden)[:, 0])
         whole = best[row, place] + torch.cat(parts)

@@ -71,36 +71,43 @@ def taught_by_file(path: str) -> Taught:
     return Taught(Path(path).name, Path(path).name, docs, judge, books=books)
 
 
-def taught_by(what: str, fold: int = 0, s: Settings | None = None) -> Taught:
+def taught_by(name_of_data: str, fold: int = 0, s: Settings | None = None) -> Taught:
     "Load training documents: of a corpus, a task of KITMUS, a file, or several of them joined by +."
     s = s or load_settings()
-    what, plus, others = what.partition("+")
+    name_of_data, plus, others = name_of_data.partition("+")
     if plus:  # the first has the development documents
-        first, more = taught_by(what, fold, s), taught_by(others, fold, s)
-        name, told = f"{first.name}+{more.name}", f"{first.told} and {more.told}"
+        first, more = taught_by(name_of_data, fold, s), taught_by(others, fold, s)
+        name, title = f"{first.name}+{more.name}", f"{first.told} and {more.told}"
         teach, books = [*first.teach, *more.teach], (*first.books, *more.books)
-        return first._replace(name=name, told=told, teach=teach, books=books)
-    if m := re.fullmatch(r"litbank/fold(\d)", what):
-        what, fold = "litbank", int(m[1])
-    if what.startswith("kitmus/") and f"{what}/test" in tasks(s):
-        _, variant, n = what.split("/")
-        drawn = list(islice(released_subtask(variant, int(n), "validation", s), 200))
+        return first._replace(name=name, told=title, teach=teach, books=books)
+    if m := re.fullmatch(r"litbank/fold(\d)", name_of_data):
+        name_of_data, fold = "litbank", int(m[1])
+    if name_of_data.startswith("kitmus/") and f"{name_of_data}/test" in tasks(s):
+        _, variant, n = name_of_data.split("/")
+        instances = list(islice(released_subtask(variant, int(n), "validation", s), 200))
         teach, judge = (
             subtask_documents(variant, int(n), "train", s),
-            list(map(document_of_instance, drawn)),
+            list(map(document_of_instance, instances)),
         )
-        return Taught(what, what, teach, judge, tuple(map(pronoun_of, drawn)))
-    if what in corpora(s):
-        splits, folds = the_corpus(what, s).splits, {"fold": fold} if what == "litbank" else {}
+        return Taught(name_of_data, name_of_data, teach, judge, tuple(map(pronoun_of, instances)))
+    if name_of_data in corpora(s):
+        splits, folds = (
+            the_corpus(name_of_data, s).splits,
+            {"fold": fold} if name_of_data == "litbank" else {},
+        )
         if "train" not in splits:
-            raise DataError("has no split train", what, "name a file to train on all of it")
-        judge = load(what, "dev", s, **folds) if "dev" in splits else []
-        name, told = (f"{what}/fold{fold}", f"{what}, fold {fold}") if folds else (what, what)
-        return Taught(name, told, load(what, "train", s, **folds), judge)
-    if not Path(what).is_file():
+            raise DataError("has no split train", name_of_data, "name a file to train on all of it")
+        judge = load(name_of_data, "dev", s, **folds) if "dev" in splits else []
+        name, title = (
+            (f"{name_of_data}/fold{fold}", f"{name_of_data}, fold {fold}")
+            if folds
+            else (name_of_data, name_of_data)
+        )
+        return Taught(name, title, load(name_of_data, "train", s, **folds), judge)
+    if not Path(name_of_data).is_file():
         do = "say litbank, kitmus/VARIANT/ENTITIES, or a file of documents"
-        raise CallError(f"{what!r} is neither a corpus nor a file", do=do)
-    return taught_by_file(what)
+        raise CallError(f"{name_of_data!r} is neither a corpus nor a file", do=do)
+    return taught_by_file(name_of_data)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f029166
 def trained_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -110,11 +117,11 @@ def trained_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def set_weights(net: torch.nn.Module, tensors: dict[str, torch.Tensor], where: str | Path):
     "Set the trained weights of a net; refuse those of another net."
-    own = trained_weights(net)
-    if {n: p.shape for n, p in own.items()} != {n: t.shape for n, t in tensors.items()}:
+    weights = trained_weights(net)
+    if {n: p.shape for n, p in weights.items()} != {n: t.shape for n, t in tensors.items()}:
         raise DataError("has the weights of another net", str(where), "train it again")
     for n, t in tensors.items():
-        own[n].copy_(t)
+        weights[n].copy_(t)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #908d328a
 def _digest(tensors: dict[str, torch.Tensor]) -> str:
@@ -125,14 +132,14 @@ def _digest(tensors: dict[str, torch.Tensor]) -> str:
     return h.hexdigest()
 
 
-def save_tensors(path: str | Path, tensors: dict[str, torch.Tensor], said: str = "") -> str:
+def save_tensors(path: str | Path, tensors: dict[str, torch.Tensor], note: str = "") -> str:
     "Write a file of tensors atomically, with a text in its header; return the hash of the tensors."
     from safetensors.torch import save
 
-    whole = {k: t.detach().contiguous().cpu() for k, t in tensors.items()}
-    digest = _digest(whole)
+    contiguous = {k: t.detach().contiguous().cpu() for k, t in tensors.items()}
+    digest = _digest(contiguous)
     # one key: the order of several is not fixed, and equal states must give equal files
-    write_atomic(path, save(whole, {"said": f"{digest} {said}"}))
+    write_atomic(path, save(contiguous, {"said": f"{digest} {note}"}))
     return digest
 
 
@@ -142,11 +149,11 @@ def load_tensors(path: str | Path) -> tuple[dict[str, torch.Tensor], str]:
 
     try:
         with safe_open(path, "pt") as f:
-            said = (f.metadata() or {}).get("said", "")
+            note = (f.metadata() or {}).get("said", "")
             tensors = {k: f.get_tensor(k) for k in f.keys()}
     except (OSError, SafetensorError) as e:
         raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
-    digest, _, text = said.partition(" ")
+    digest, _, text = note.partition(" ")
     if digest != _digest(tensors):
         raise FormatError("does not match its hash", str(path))
     return tensors, text
@@ -343,16 +350,19 @@ def encoder_id(net: Resolver) -> str:
     return h.hexdigest()[:16]
 
 
-def start_folder(x: TrainedCoref, what: str, s: Settings) -> Path | None:
+def start_folder(trained: TrainedCoref, data_name: str, s: Settings) -> Path | None:
     """Return the folder with the initial weights of a system, or None for a plain encoder: the named
     folder, the package's weights, or that system's newest training on the same documents."""
-    if not x.start or Path(x.start).is_dir():
-        return Path(x.start) if x.start else None
-    usual, below = the_coref(x.start), Path(s.runs, "trained", safe_path(x.start), safe_path(what))
+    if not trained.start or Path(trained.start).is_dir():
+        return Path(trained.start) if trained.start else None
+    usual, below = (
+        the_coref(trained.start),
+        Path(s.runs, "trained", safe_path(trained.start), safe_path(data_name)),
+    )
     if found := weights_folder(usual.model) or newest_training(below, usual, {}):
         return found
-    do = f"train it on the same documents first (refnb train {x.start}), or say -p start=FOLDER"
-    raise DataError("has no initial weights", x.start, do)
+    do = f"train it on the same documents first (refnb train {trained.start}), or say -p start=FOLDER"
+    raise DataError("has no initial weights", trained.start, do)
 
 
 def begun(
@@ -424,7 +434,7 @@ def complete_training(folder: Path) -> CorefSeal | None:
 
 def train_coref(
     system: str,  # a name of coreference.yaml
-    what: str,  # a corpus, a task of KITMUS, a file of documents, or several joined by +
+    data_name: str,  # a corpus, a task of KITMUS, a file of documents, or several joined by +
     fold: int = 0,  # one of LitBank's ten folds
     out: str = "",  # output folder; "": below runs/trained
     s: Settings | None = None,  # settings with the folders of runs and files
@@ -436,16 +446,16 @@ def train_coref(
     s, since = s or load_settings(), time.process_time()
     if changed.get("checkpoint"):
         raise CallError("training starts from no checkpoint", system, "say -p start=FOLDER")
-    x, taught = the_coref(system, **changed), taught_by(what, fold, s)
-    r, teach, judge = x.training, taught.teach, taught.judge
-    start = start_folder(x, taught.name, s)
+    trained, taught = the_coref(system, **changed), taught_by(data_name, fold, s)
+    r, teach, judge = trained.training, taught.teach, taught.judge
+    start = start_folder(trained, taught.name, s)
     if r.casts:
         teach, judge = (
             [cast_lesson(d) for d in docs if persons_of(d).names] for docs in taught[2:4]
         )
     if not teach:
         raise DataError("has nothing to learn from", taught.told)
-    net, record = begun(system, x, taught, start, s.offline)
+    net, record = begun(system, trained, taught, start, s.offline)
     usual = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), record.of)
     folder = Path(out) if out else usual
     count = f"{len(taught.teach):,} documents of {taught.told}"
@@ -462,7 +472,7 @@ def train_coref(
         except (MemoryError, RuntimeError) as e:
             if not isinstance(e, MemoryError) and "memory" not in str(e).lower():
                 raise
-            do = f"say a smaller batch or segment, such as -p segment={x.model.segment // 2}"
+            do = f"say a smaller batch or segment, such as -p segment={trained.model.segment // 2}"
             raise DataError("a step needs more memory than available", system, do) from None
         fields = ("curve", "losses", "best_epoch", "held_out")
         ended = {field: getattr(state, field) for field in fields}

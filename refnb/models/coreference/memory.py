@@ -65,10 +65,10 @@ def all_pairs(scores: LinkScores, n: int) -> Best:
     return local(scores, [()] * n, reach=n)
 
 # %% ../../../nbs/models/coreference/04_memory.ipynb #331e2cbc
-def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray:
+def link(best: Best, bias: float = 0.0, known_entities: Sequence[int] = ()) -> np.ndarray:
     """Number the entity of each mention; a link is a score above 0 with `bias` added.
-    `given` are known entities, -1 if unknown; new numbers follow them."""
-    out = np.array(given, int) if len(given) else np.full(len(best.at), -1)
+    `known_entities` are known entities, -1 if unknown; new numbers follow them."""
+    out = np.array(known_entities, int) if len(known_entities) else np.full(len(best.at), -1)
     free = int(out.max(initial=-1)) + 1
     for i in np.flatnonzero(out < 0):
         if best.score[i] + bias > 0:
@@ -90,7 +90,7 @@ def group_by_entity(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span
 def reported(entity: np.ndarray, person: np.ndarray | None, singletons: bool) -> np.ndarray:
     "Drop entities whose mentions are not mostly persons, if it is said which are, and lone mentions."
     count = lambda marked: np.bincount(np.maximum(entity, 0), marked, minlength=1)[entity]
-    several = count(entity >= 0)
+    sizes = count(entity >= 0)
     if person is not None:
-        entity = np.where(2 * count((entity >= 0) & person) > several, entity, -1)
-    return entity if singletons else np.where(several > 1, entity, -1)
+        entity = np.where(2 * count((entity >= 0) & person) > sizes, entity, -1)
+    return entity if singletons else np.where(sizes > 1, entity, -1)

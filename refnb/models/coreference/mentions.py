@@ -104,10 +104,10 @@ class MentionFinder(nn.Module):
         self.fit = nn.Linear(hidden, hidden, bias=False)
         self.width = nn.Parameter(torch.zeros(widest))
 
-    def forward(self, x: torch.Tensor, t: EncodedText, at: int = 0) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, t: EncodedText, at: int = 0) -> torch.Tensor:
         "Score the spans of the words from `at` on, by start and width; -10,000 where there is none."
-        n, widest = len(x), self.widest
-        starts, ends = self.starts(x), self.ends(x)
+        n, widest = len(vectors), self.widest
+        starts, ends = self.starts(vectors), self.ends(vectors)
         # a block of starts meets all ends that one of them can have; the band is cut out of it
         blocks = n // self.rows + 1
         across = self.rows + widest - 1
@@ -122,7 +122,7 @@ class MentionFinder(nn.Module):
         here = t.sentence[at : at + n, None]
         inside &= t.sentence[np.minimum(last, at + n - 1)] == here
         scores = fit + self.start(starts) + end + self.width
-        return scores.masked_fill(~torch.tensor(inside, device=x.device), -1e4)
+        return scores.masked_fill(~torch.tensor(inside, device=vectors.device), -1e4)
 
     def found(
         self, x: torch.Tensor, t: EncodedText, at: int = 0, threshold: float = 0.0
@@ -137,13 +137,13 @@ class MentionFinder(nn.Module):
 
     def loss(
         self,
-        x: torch.Tensor,  # vectors of all words
+        vectors: torch.Tensor,  # vectors of all words
         t: EncodedText,
         gold: Collection[Span],
         extra: int,  # wrong spans to return, at most
     ) -> tuple[torch.Tensor, list[Span]]:  # cross entropy, and the best-scored wrong spans
         "Compute the loss of mentions."
-        scores = self(x, t)
+        scores = self(vectors, t)
         reached = [s for s in gold if s.end - s.start < self.widest]
         right = torch.zeros_like(scores)
         for a, b in reached:

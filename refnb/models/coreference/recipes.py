@@ -24,10 +24,10 @@ from ..registry import entries_of, record_of
 def encoder_of(name: str, length: int) -> PairModel:
     "Describe an encoder by a name of encoders.yaml, a folder or a hub repository, for some length."
     if "/" in name or Path(name).is_dir():
-        found = PairModel(name, name, "unknown")
+        encoder = PairModel(name, name, "unknown")
     else:
-        found = the_pair_model(name)
-    return found.changed(kind="cosine", tokens=length, dtype="float32")
+        encoder = the_pair_model(name)
+    return encoder.changed(kind="cosine", tokens=length, dtype="float32")
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #e0fca132
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -104,14 +104,14 @@ class TrainedCoref(Record):
     start: str = ""
 
 
-def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
+def changed_coref(trained: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
     model = dict(changed)
-    start = model.pop("start", x.start)
+    start = model.pop("start", trained.start)
     recipe = {k: model.pop(k) for k in changed if k in CorefRecipe.__struct_fields__}
     return TrainedCoref(
-        changed_record(x.model, model, "a coreference system"),
-        changed_record(x.training, recipe, "a recipe"),
+        changed_record(trained.model, model, "a coreference system"),
+        changed_record(trained.training, recipe, "a recipe"),
         start,
     )
 
@@ -128,12 +128,12 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
     return changed_coref(known[name], changed)
 
 
-def trained_otherwise(x: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
+def trained_otherwise(trained: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
     "List the settings of a training that differ from the usual ones, except threshold and bias."
     ignored = frozenset([*COREF_UNHASHED, *CLUSTERING, "threshold", "bias"])
-    model = differing(x.model, usual.model, ignored)
-    start = {"start": x.start} if x.start != usual.start else {}
-    return model | differing(x.training, usual.training, frozenset()) | start
+    model = differing(trained.model, usual.model, ignored)
+    start = {"start": trained.start} if trained.start != usual.start else {}
+    return model | differing(trained.training, usual.training, frozenset()) | start
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #884835d8
 SEAL_FILE, WEIGHTS_FILE = "coreference.json", "weights.safetensors"

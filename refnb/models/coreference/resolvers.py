@@ -96,13 +96,13 @@ class Resolver(nn.Module):
     def losses(self, lessons: Sequence[Lesson], extra: float = 0.4) -> torch.Tensor:
         """Compute the losses of mentions, of links, and of types of mentions, each the mean of the lessons.
         Links are learned from gold mentions and from `extra` wrong spans for each of them."""
-        cut = [s for x in lessons for s in x.cut]
+        cut = [s for vectors in lessons for s in vectors.cut]
         read, out = iter(self.words.read(cut, len(cut))), []
         for t, own, entity, type_ in lessons:
-            x = self.words(t, torch.cat([next(read) for _ in own]))
-            missed, wrong = self.finder.loss(x, t, entity.keys(), int(extra * len(entity)))
+            vectors = self.words(t, torch.cat([next(read) for _ in own]))
+            missed, wrong = self.finder.loss(vectors, t, entity.keys(), int(extra * len(entity)))
             spans = sorted({*entity, *wrong})
-            v, every = self.vector(x, spans), np.arange(len(spans))
+            v, every = self.vector(vectors, spans), np.arange(len(spans))
             scores = self.scorer(v, MentionArrays(t, spans), every, every)
             links = link_loss(scores, np.array([entity.get(s, -1) for s in spans]))
             known = [k for k, s in enumerate(spans) if s in type_]
@@ -128,18 +128,20 @@ class Resolver(nn.Module):
         read: Any = None,  # what `read` yields, if it is known
     ) -> Bank | None:
         "Find the mentions of a text, and their vectors; None if it has none."
-        wanted = sorted({Span(*s) for s in (*(given or ()), *more)})
+        spans_wanted = sorted({Span(*s) for s in (*(given or ()), *more)})
         spans: list[Span] = []
         vectors: list[torch.Tensor] = []
-        for x, at in self.read(t) if read is None else read:
-            last = at + len(x) - 1  # a wanted mention may go on behind it, in a very long sentence
-            here = {s for s in wanted if at <= s.start <= last}
+        for vectors_here, at in self.read(t) if read is None else read:
+            last = (
+                at + len(vectors_here) - 1
+            )  # a wanted mention may go on behind it, in a very long sentence
+            spans_here = {s for s in spans_wanted if at <= s.start <= last}
             if given is None:
-                here.update(self.finder.found(x, t, at, self.m.threshold))
-            if here:
-                spans += sorted(here)
-                cut = [(a, min(b, last)) for a, b in sorted(here)]
-                vectors.append(self.vector(x, cut, at))
+                spans_here.update(self.finder.found(vectors_here, t, at, self.m.threshold))
+            if spans_here:
+                spans += sorted(spans_here)
+                cut = [(a, min(b, last)) for a, b in sorted(spans_here)]
+                vectors.append(self.vector(vectors_here, cut, at))
         return Bank(MentionArrays(t, spans), torch.cat(vectors), self.scorer) if spans else None
 
     def resolve(

@@ -87,42 +87,50 @@ class CorefSystem(BaseSystem):
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that can change a cluster change the system's name."
         self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
-        now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
-        trained = changed_coref(self.usual, {k: v for k, v in changed.items() if k not in now})
-        self.model = changed_record(self.usual.model, now, "a coreference system")
-        asked = {*CLUSTERING, *(k for k in now if k in _READING)}
+        reading_settings = {
+            k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")
+        }
+        trained = changed_coref(
+            self.usual, {k: v for k, v in changed.items() if k not in reading_settings}
+        )
+        self.model = changed_record(self.usual.model, reading_settings, "a coreference system")
+        asked = {*CLUSTERING, *(k for k in reading_settings if k in _READING)}
         self.asked = {k: getattr(self.model, k) for k in asked}
-        wanted = trained_otherwise(trained, self.usual)
+        other_training = trained_otherwise(trained, self.usual)
         # the folder of weights that is named, or the package's if they have these settings
-        self.own = weights_folder(self.model) if self.model.checkpoint or not wanted else None
+        self.own = (
+            weights_folder(self.model) if self.model.checkpoint or not other_training else None
+        )
         if self.own:
             trained, *others = (trained_of(p, self.usual) for p in trainings_in(self.own))
             if any(trained_otherwise(x, trained) for x in others):
                 what = "holds trainings with different settings"
                 raise DataError(what, str(self.own), "name one of its folders")
         self.other = trained_otherwise(trained, self.usual)
-        for k, v in wanted.items():
+        for k, v in other_training.items():
             if v != self.other.get(k):
                 what = f"was trained with other settings: {k} is not {v!r}"
                 raise CallError(what, str(self.own), f"give {k} to refnb train")
-        shown = {k: v for k, v in self.asked.items() if v != getattr(trained.model, k)}
-        shown |= self.other
+        settings_shown = {k: v for k, v in self.asked.items() if v != getattr(trained.model, k)}
+        settings_shown |= self.other
         if self.model.given:
-            shown["given"] = self.model.given
-        self.name = variant_name(self.base, shown)
-        told = [_IN_WORDS.get((k, v), f"{k}={v}") for k, v in sorted(shown.items())]
-        self.title = self.model.title + (f" ({', '.join(told)})" if told else "")
+            settings_shown["given"] = self.model.given
+        self.name = variant_name(self.base, settings_shown)
+        setting_words = [
+            _IN_WORDS.get((k, v), f"{k}={v}") for k, v in sorted(settings_shown.items())
+        ]
+        self.title = self.model.title + (f" ({', '.join(setting_words)})" if setting_words else "")
 
     def folder(self, task: Task | None = None) -> Path | None:
         """Return the folder of its weights: the named one; the package's, unless trained on the task;
         or the newest one trained with these settings on the task's other splits (or on any task)."""
         if self.own and (not task or self.model.checkpoint or not _seen(task, self.own)):
             return self.own
-        here = Path(self.settings.runs) / "trained" / safe_path(self.base)
-        places = [here]
+        trained_folder = Path(self.settings.runs) / "trained" / safe_path(self.base)
+        places = [trained_folder]
         if task:  # a training on LitBank may answer what is not LitBank's
-            places = [here / safe_path(task.name.rpartition("/")[0])]
-            places += [here / "litbank"] * (not task.card.trained)
+            places = [trained_folder / safe_path(task.name.rpartition("/")[0])]
+            places += [trained_folder / "litbank"] * (not task.card.trained)
         found = (newest_training(x, self.usual, self.other) for x in places)
         return next(filter(None, found), self.own)
 
@@ -183,7 +191,7 @@ class CorefSystem(BaseSystem):
         seals = list(map(coref_seal, trainings_in(self._trained_folder(task))))
         weights = seals[0].weights
         if len(seals) > 1:
-            ids = " ".join(x.weights for x in seals)
+            ids = " ".join(seal.weights for seal in seals)
             weights = hashlib.sha256(ids.encode()).hexdigest()[:16]
         settings = {
             k: v for k, v in seals[0].model.items() if k not in (*COREF_UNHASHED, *CLUSTERING)
@@ -195,7 +203,7 @@ class CorefSystem(BaseSystem):
         settings |= {
             "given": self.model.given,
             "encoder": seals[0].encoder,
-            "trained": " and ".join(x.told for x in seals),
+            "trained": " and ".join(seal.told for seal in seals),
             "recipe": msgspec.to_builtins(seals[0].recipe),
             "start": seals[0].start,
         }
@@ -252,15 +260,17 @@ class CorefSystem(BaseSystem):
 def _by_training(task: Task, items: Sequence[Any], folder: Path) -> dict[Path | None, list[Any]]:
     "Group items by the training that answers them; None: each was trained on them."
     trainings, choice = trainings_in(folder), task.shape == "choice"
-    seen: dict[Path, set[str]] = {}
+    keys_of_training: dict[Path, set[str]] = {}
     for p in trainings:
         seal = coref_seal(p)
         docs = seal.documents | (seal.judged if len(trainings) > 1 else {})
-        seen[p] = set(docs if choice else docs.values())
+        keys_of_training[p] = set(docs if choice else docs.values())
     out: dict[Path | None, list[Any]] = {}
     for x in items:
         key = x.doc_key if choice else documents_id([x])
-        out.setdefault(next((p for p in seen if key not in seen[p]), None), []).append(x)
+        out.setdefault(
+            next((p for p in keys_of_training if key not in keys_of_training[p]), None), []
+        ).append(x)
     return out
 
 
@@ -271,7 +281,7 @@ def _seen(task: Task, folder: Path) -> int:
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #3cac5877
 def resolve(
-    what: "str|Document|Iterable[Document]",  # a text, a document, or several
+    text: "str|Document|Iterable[Document]",  # a text, a document, or several
     system: str = "coref-minilm",  # a coreference system (`refnb list systems`)
     s: Settings | None = None,  # settings
     **changed: Any,  # settings of the system, such as checkpoint="FOLDER"
@@ -281,26 +291,26 @@ def resolve(
 
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
-    x: Any = find_system(system, s, **changed)
-    if not isinstance(x, CorefSystem):
+    resolver: Any = find_system(system, s, **changed)
+    if not isinstance(resolver, CorefSystem):
         do = "refnb.run asks any system about a task"
         raise CallError(f"{system} is not a trained coreference system", do=do)
-    if lack := x.encoder_lack():
+    if lack := resolver.encoder_lack():
         raise lack.error(system)
-    docs: Any = read_text(what).document if isinstance(what, str) else what
+    docs: Any = read_text(text).document if isinstance(text, str) else text
     docs = [*docs] if isinstance(docs, Iterable) else [docs]
     if not all(isinstance(d, Document) for d in docs):
-        raise CallError("is neither a text nor documents", repr(what)[:60], "resolve one text")
-    net = x.net()
+        raise CallError("is neither a text nor documents", repr(text)[:60], "resolve one text")
+    net = resolver.net()
     from refnb.models.coreference.resolvers import predicted
 
-    found = [predicted(net, d) for d in docs]
-    return found[0] if isinstance(what, str | Document) else found
+    resolved = [predicted(net, d) for d in docs]
+    return resolved[0] if isinstance(text, str | Document) else resolved
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #b5886e30
 def train(
     system: str,  # the system to train (`refnb list systems`)
-    what: Any,  # a task, a corpus, or a file; several joined by +
+    data_name: Any,  # a task, a corpus, or a file; several joined by +
     **more: Any,  # arguments such as fold= and out= of a coreference system or folds=
     # of a pair model, and settings
 ) -> Any:  # output folder and final record; for all folds, a list of them
@@ -317,13 +327,13 @@ def train(
         if system not in (known := trained_systems()):
             do = nearest(system, [*coref_systems(), *known])
             raise CallError(f"{system!r} is not a trainable system", do=do)
-        return train_system(system, what, **more)
+        return train_system(system, data_name, **more)
     from refnb.models.coreference.learning import train_coref
 
     if more.get("fold") != "all":
-        return train_coref(system, what, **more)
-    if what != "litbank":
-        raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
+        return train_coref(system, data_name, **more)
+    if data_name != "litbank":
+        raise CallError(f"{data_name} has no folds", do="leave out --fold all, or train on litbank")
     out, _ = more.pop("out", ""), more.pop("fold")
     folders = [f"{out}/fold{k}" if out else "" for k in range(FOLDS)]
-    return [train_coref(system, what, k, folder, **more) for k, folder in enumerate(folders)]
+    return [train_coref(system, data_name, k, folder, **more) for k, folder in enumerate(folders)]

@@ -113,11 +113,11 @@ def segments(
             stop = int(near[-1])
         first = int(total.searchsorted(total[start] - context))
         last = int(total.searchsorted(total[stop] + context, "right")) - 1
-        own = np.repeat(np.arange(stop - start), counts[start:stop])
-        left = [-1] * (len(before) + int(total[start] - total[first]))
+        inside = np.repeat(np.arange(stop - start), counts[start:stop])
+        padding = [-1] * (len(before) + int(total[start] - total[first]))
         right = [-1] * (len(after) + int(total[last] - total[stop]))
         ids = [*before, *chain.from_iterable(pieces[first:last]), *after]
-        out.append(Segment(ids, [*left, *own.tolist(), *right], start, stop))
+        out.append(Segment(ids, [*padding, *inside.tolist(), *right], start, stop))
         start = stop
     return out
 
@@ -187,9 +187,9 @@ def cast_lesson(d: Document) -> Document:
     cast = persons_of(d)
     order = list(range(len(cast.names)))
     random.Random(d.doc_key).shuffle(order)
-    whole, at, by = with_cast(cast, [cast.names[k].split() for k in order])
+    with_names, at, by = with_cast(cast, [cast.names[k].split() for k in order])
     clusters = [
         (name, *(Span(a + by, b + by) for a, b in cast.clusters[k])) for k, name in zip(order, at)
     ]
     labels = {"type": tuple(("PER",) * len(c) for c in clusters)}
-    return Document(d.doc_key, whole.sentences, tuple(clusters), labels=labels)
+    return Document(d.doc_key, with_names.sentences, tuple(clusters), labels=labels)

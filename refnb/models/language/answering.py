@@ -73,16 +73,16 @@ def requests_about(
         if (q.id, k) in had:
             continue
         draw, turn = divmod(k, n)
-        shown, perm = in_order(q, order, turn)
-        lead, labels = continuations(shown, form)
-        prompt, bound, shared = examples + render(shown, form), "", 0
+        question_shown, perm = in_order(q, order, turn)
+        lead, labels = continuations(question_shown, form)
+        prompt, bound, shared = examples + render(question_shown, form), "", 0
         if m.way == "reply":
-            labels = answers(shown, form) if m.constraint == "choice" else []
+            labels = answers(question_shown, form) if m.constraint == "choice" else []
             match m.constraint:
                 case "regex":
-                    bound = pattern(shown, form)
+                    bound = pattern(question_shown, form)
                 case "json":
-                    bound = schema(shown, form)
+                    bound = schema(question_shown, form)
                 case "choice":
                     bound = one_of(labels)
             if m.cache and not the_form(form).marks and q.text in prompt:
@@ -90,11 +90,11 @@ def requests_about(
         elif lead and m.provider != "local":
             what = f"form {form} has words before the answer, which a chat does not support"
             raise CallError(what, m.model, "choose a form whose reply is a letter")
-        drawn = m
+        seeded_model = m
         if samples > 1 and seed is not None:
-            drawn = m.changed(decoding=m.decoding.changed(seed=seed + draw))
-        ask = request_of(drawn, q.id, prompt, system, bound, labels, shared, draw)
-        yield Sent(shown, perm, ask, lead, form, k, n * samples)
+            seeded_model = m.changed(decoding=m.decoding.changed(seed=seed + draw))
+        ask = request_of(seeded_model, q.id, prompt, system, bound, labels, shared, draw)
+        yield Sent(question_shown, perm, ask, lead, form, k, n * samples)
 
 # %% ../../../nbs/models/language/09_answering.ipynb #a896dfa9
 def failure_of(id: str, r: Reply, sample: int = 0) -> Failure:

@@ -24,15 +24,15 @@ def attention(
     "Compute attention with few passes over the scores, as transformers calls it."
     import torch
 
-    (batch, heads, new, size), (groups, seen) = query.shape, key.shape[1:3]
+    (batch, heads, new, size), (groups, width) = query.shape, key.shape[1:3]
     asked = (query * scaling).reshape(batch * groups, heads // groups * new, size)
-    keys, values = (x.reshape(batch * groups, seen, size) for x in (key, value))
-    scores = torch.bmm(asked, keys.transpose(1, 2)).view(batch, heads, new, seen)
+    keys, values = (x.reshape(batch * groups, width, size) for x in (key, value))
+    scores = torch.bmm(asked, keys.transpose(1, 2)).view(batch, heads, new, width)
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if attention_mask is not None:
         scores += attention_mask
-    weights = torch.softmax(scores, -1).view(batch * groups, heads // groups * new, seen)
+    weights = torch.softmax(scores, -1).view(batch * groups, heads // groups * new, width)
     return torch.bmm(weights, values).view(batch, heads, new, size).transpose(
         1, 2
     ).contiguous(), None

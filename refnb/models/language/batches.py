@@ -95,13 +95,13 @@ def write_batches(
     "Write the questions that are neither answered nor under way as new batches."
     before, new = vendor_batches(folder), list[Request]()
     under_way = [j for j in before if j.state != "done"]
-    known = {key for j in under_way for key in keys_in(folder / j.name / "input.jsonl")}
+    keys_under_way = {key for j in under_way for key in keys_in(folder / j.name / "input.jsonl")}
     for ask in asks:
-        kept = [] if ask.key in known else store.all(ask.key)
-        if ask.key not in known and not any(
+        kept = [] if ask.key in keys_under_way else store.all(ask.key)
+        if ask.key not in keys_under_way and not any(
             k.reply.finish in SETTLED or k.reply.batch for k in kept
         ):
-            known.add(ask.key)
+            keys_under_way.add(ask.key)
             new.append(ask)
     share = m.price.batch if m.price else 1.0
     usd = [(at_most(m, ask) or 0.0) * share for ask in new]

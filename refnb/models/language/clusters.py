@@ -114,10 +114,10 @@ def place_marks(
     reply: str,  # a model's copy, with marks
 ) -> Placed:  # spans count from the passage's first token
     "Align the marks of a reply with the tokens of its passage."
-    said, marks = read_marks(reply)
+    marked_text, marks = read_marks(reply)
     pieces = [(word, i) for i, token in enumerate(tokens) for word in read_marks(token)[0]]
     words = lower_words(word for word, _ in pieces)
-    copy = lower_words(said[: 3 * len(words) + 100])
+    copy = lower_words(marked_text[: 3 * len(words) + 100])
     place: dict[int, int] = {}  # index in the copy -> in the passage's tokens
     for i, j, n in SequenceMatcher(None, words, copy, autojunk=False).get_matching_blocks():
         place |= {j + k: pieces[i + k][1] for k in range(n)}
@@ -168,16 +168,19 @@ def document_answers(
     send: Callable[[Iterable[Request]], Iterable[tuple[Request, Reply]]],  # in any order
 ) -> Iterator[ClusterAnswer | Failure]:
     "Yield the clusters of each document, or a failure."
-    asks, known = {d.doc_key: asks_about(m, d, form) for d in docs}, {d.doc_key: d for d in docs}
+    asks, docs_by_key = (
+        {d.doc_key: asks_about(m, d, form) for d in docs},
+        {d.doc_key: d for d in docs},
+    )
     yield from (ClusterAnswer(key) for key, own in asks.items() if not own)
     replies: dict[str, Reply] = {}
     for ask, reply in send(chain.from_iterable(asks.values())):
         replies[ask.id] = reply
         key = ask.id.rpartition("/")[0]
-        got = [replies[own.id] for own in asks[key] if own.id in replies]
-        if len(got) == len(asks[key]):
-            failed = (r for r in got if r.finish == "failed")
+        passages_replied = [replies[own.id] for own in asks[key] if own.id in replies]
+        if len(passages_replied) == len(asks[key]):
+            failed = (r for r in passages_replied if r.finish == "failed")
             if lost := next(failed, None):
                 yield failure_of(key, lost)
             else:
-                yield merged_passages(known[key], form, got)
+                yield merged_passages(docs_by_key[key], form, passages_replied)

@@ -95,7 +95,7 @@ def export_inspect(
     **changed: Any,  # settings of the model
 ) -> Path:
     "Export a task, a file or questions to a folder: `inspect eval FOLDER/task.py --model …`."
-    path, here = Path(folder), packaged("data/inspect")
+    path, templates = Path(folder), packaged("data/inspect")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CallError("exists and is not empty", str(path), "name a new folder")
     plain = {"constraint": "none", "way": "reply", "message": "chat"}
@@ -125,11 +125,11 @@ def export_inspect(
         "refnb": version("refnb"),
         "canary": CANARY["canary"],
     }
-    page = Template((here / "README.md").read_text(encoding="utf-8")).substitute(
+    page = Template((templates / "README.md").read_text(encoding="utf-8")).substitute(
         about | CANARY, count=f"{len(records):,}"
     )
     write_jsonl(path / "questions.jsonl", records)
-    write_atomic(path / "task.py", (here / "task.py").read_bytes())
+    write_atomic(path / "task.py", (templates / "task.py").read_bytes())
     write_atomic(path / "README.md", page)
     lines = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
     return write_atomic(path / "about.json", lines).parent

@@ -80,14 +80,14 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     "Load a local model; if `offline`, nothing is downloaded."
     torch, tf = need("torch", "models"), need("transformers", "models")
     w, device = check_here(m, offline), device_for(torch, m.device)
-    how: dict[str, Any] = {"local_files_only": offline, "trust_remote_code": False}
-    how |= {"gguf_file": w.file} if w.file else {"use_safetensors": True}
+    options: dict[str, Any] = {"local_files_only": offline, "trust_remote_code": False}
+    options |= {"gguf_file": w.file} if w.file else {"use_safetensors": True}
     if w.revision:
-        how["revision"] = w.revision
+        options["revision"] = w.revision
     try:
         with quietly(tf):
-            tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **how)
-            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=m.dtype, **how)
+            tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **options)
+            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=m.dtype, **options)
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
         raise unloadable(m, str(e).splitlines()[0]) from None
     if device == "cpu":
@@ -158,23 +158,23 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     return added
 
 # %% ../../../nbs/models/language/06_local.ipynb #4c02045a
-def mask_of(model: Any, seen: Any, places: Sequence[int]) -> Any:
+def mask_of(model: Any, visible: Any, places: Sequence[int]) -> Any:
     """Turn what new tokens see of all tokens, which are at these places, into a mask for a model.
     A model with windows gets one for each kind of its layers."""
     import torch
 
-    def mask(seen: Any) -> Any:
+    def mask(visible: Any) -> Any:
         lowest = torch.finfo(model.dtype).min
-        made = torch.zeros(seen.shape, dtype=model.dtype).masked_fill(~seen, lowest)
-        return made[None, None].to(model.device)
+        filled = torch.zeros(visible.shape, dtype=model.dtype).masked_fill(~visible, lowest)
+        return filled[None, None].to(model.device)
 
     config = model.config.get_text_config()
     if not (window := getattr(config, "sliding_window", None)):
-        return mask(seen)
+        return mask(visible)
     at = torch.tensor(places)
-    near = mask(seen & (at[-len(seen) :, None] - at < window))
+    near = mask(visible & (at[-len(visible) :, None] - at < window))
     kinds = getattr(config, "layer_types", None)
-    return {"sliding_attention": near, "full_attention": mask(seen)} if kinds else near
+    return {"sliding_attention": near, "full_attention": mask(visible)} if kinds else near
 
 
 def option_likelihoods(local: Local, item: Encoded) -> Reply:
@@ -258,34 +258,34 @@ class EachItsOwn:
 def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     "Write replies to requests of one decoding, side by side after their common beginning."
     torch, start, d = local.torch, time.monotonic(), items[0].ask.decoding
-    rows, shared, how = [item.ids for item in items], 0, dict[str, Any]()
+    rows, shared, options = [item.ids for item in items], 0, dict[str, Any]()
     if local.shares:
         shared = min(common(rows[0], row[:-1]) for row in rows)
         local.prefill(rows[0][:shared])
-        how["past_key_values"] = copy.deepcopy(local.cache)
+        options["past_key_values"] = copy.deepcopy(local.cache)
         if len(rows) > 1:
-            how["past_key_values"].batch_repeat_interleave(len(rows))
-    width, ids, seen = max(map(len, rows)), [], []
+            options["past_key_values"].batch_repeat_interleave(len(rows))
+    width, ids, visible = max(map(len, rows)), [], []
     for row in rows:
         gap, own = width - len(row), row[shared:]
         ids.append(row[:shared] + [local.pad] * gap + own)
-        seen.append([1] * shared + [0] * gap + [1] * len(own))
+        visible.append([1] * shared + [0] * gap + [1] * len(own))
     if any(item.held for item in items):
-        how["logits_processor"] = [EachItsOwn([item.held for item in items], local.ends)]
+        options["logits_processor"] = [EachItsOwn([item.held for item in items], local.ends)]
     if d.seed is not None:
         torch.manual_seed(d.seed)
     # to compile what strikes out tokens would take many seconds; as it is, it takes 0.1 ms
     with torch.inference_mode(), torch.compiler.set_stance("force_eager"):
         out = local.model.generate(
             local.tensor(*ids),
-            attention_mask=local.tensor(*seen),
+            attention_mask=local.tensor(*visible),
             max_new_tokens=d.max_tokens,
             eos_token_id=sorted(local.ends),
             pad_token_id=local.pad,
             do_sample=bool(d.temperature),
             temperature=d.temperature or None,
             top_p=d.top_p if d.temperature else None,
-            **how,
+            **options,
         )
     local.computed += sum(map(len, rows)) - shared * len(rows)
     each, replies = (time.monotonic() - start) / len(items), []

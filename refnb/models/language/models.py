@@ -210,12 +210,12 @@ def dialects() -> dict[str, Dialect]:
 
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
-    name, known = name or "plain", packaged_dialects()
-    if name not in known:
-        known = dialects()
-    if name not in known:
-        raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
-    return known[name]
+    name, by_name = name or "plain", packaged_dialects()
+    if name not in by_name:
+        by_name = dialects()
+    if name not in by_name:
+        raise CallError(f"unknown dialect {name!r}", do=nearest(name, by_name))
+    return by_name[name]
 
 # %% ../../../nbs/models/language/00_models.ipynb #8b53f66d
 def read_model(entry: Entry) -> LanguageModel:
@@ -258,10 +258,10 @@ def the_model(
     **changed: Any,  # settings, such as constraint="regex"
 ) -> LanguageModel:
     "Find a language model by its name, with some settings changed."
-    known = entries_of("language-model")
-    if name not in known:
-        raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
-    return changed_record(read_model(known[name]), changed, "a language model")
+    entries = entries_of("language-model")
+    if name not in entries:
+        raise CallError(f"unknown language model {name!r}", do=nearest(name, entries))
+    return changed_record(read_model(entries[name]), changed, "a language model")
 
 # %% ../../../nbs/models/language/00_models.ipynb #33374df4
 def omit_line(name: str) -> str:
@@ -274,16 +274,16 @@ def omit_line(name: str) -> str:
     return f"leave it out: -p {left_out}"
 
 
-def sent_settings(x: "LanguageModel | Request") -> dict[str, Any]:
+def sent_settings(source: "LanguageModel | Request") -> dict[str, Any]:
     "List the settings that go into fields of a request; those that are None are not sent."
-    d = x.decoding
+    d = source.decoding
     settings = {
         "temperature": d.temperature,
         "top_p": d.top_p,
         "seed": d.seed,
-        "effort": x.effort or None,
-        "thinking": x.thinking,
-        "max_tokens": d.max_tokens if x.way == "reply" else 1,
+        "effort": source.effort or None,
+        "thinking": source.thinking,
+        "max_tokens": d.max_tokens if source.way == "reply" else 1,
     }
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -356,11 +356,11 @@ class Request(Record, omit_defaults=False, dict=True):
 
 def wire_name(m: LanguageModel) -> str:
     'Name a model\'s dialect if it changes the request; "" if a plain server gets the same.'
-    d, plain, sent = m.speaks, the_dialect(""), sent_settings(m)
+    d, plain, settings = m.speaks, the_dialect(""), sent_settings(m)
     same = (
         all(getattr(d, x) == getattr(plain, x) for x in ("shape", "path", "system", "always"))
         and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint)
-        and all(d.fields.get(x) == plain.fields.get(x) and x not in d.also for x in sent)
+        and all(d.fields.get(x) == plain.fields.get(x) and x not in d.also for x in settings)
     )
     return "" if same else m.dialect
 

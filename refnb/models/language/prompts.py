@@ -243,9 +243,9 @@ def examples_from(task: Task, source: str = "") -> str:
     'Name the task or file that examples are from, by default a development part; "" if there is none.'
     if source or not task.known:
         return source
-    start = task.whole.rpartition("/")[0]
+    start = task.base.rpartition("/")[0]
     parts = (f"{start}/{part}" for part in ("dev", "validation", "train"))
-    return next((x for x in parts if x != task.whole and is_task(x, task.settings)), "")
+    return next((x for x in parts if x != task.base and is_task(x, task.settings)), "")
 
 
 def no_examples(task: Task, shots: int, source: str = "") -> Lack | None:

@@ -137,10 +137,12 @@ def phrases(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list[int], bo
             bare = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
             for form in [bare, re.sub(r"\s*\([^()]*\)$", "", name), *NONES * (name == NONE)]:
                 short[folded_words(form)].add(i)
-    found = {words: ([*options], True) for words, options in short.items() if len(options) == 1}
-    found |= {words: (options, False) for words, options in full.items()}
-    found.pop((), None)
-    return found
+    options_of_words = {
+        words: ([*options], True) for words, options in short.items() if len(options) == 1
+    }
+    options_of_words |= {words: (options, False) for words, options in full.items()}
+    options_of_words.pop((), None)
+    return options_of_words
 
 
 def hide_names(text: str, names: tuple[str, ...]) -> str:
@@ -334,18 +336,18 @@ def read_choice(
 
     lines = [m for m in LINE.finditer(reply) if m[1].strip() and (not cut or m.end() < len(reply))]
     places = [m for m in PLACE.finditer(LINE.sub("\n", text)) if any(m.groups())]
-    found = [value(m[1]) for m in lines]
-    found += [value(next(filter(None, m.groups()))) for m in places]
+    values = [value(m[1]) for m in lines]
+    values += [value(next(filter(None, m.groups()))) for m in places]
     if lines:  # what stands below may say something else
-        found.append(options_named(ascii_text(reply[lines[-1].end() :]), names, letters, cut=True))
-    options = set[int]().union(*found)
-    if not found and cut:
+        values.append(options_named(ascii_text(reply[lines[-1].end() :]), names, letters, cut=True))
+    options = set[int]().union(*values)
+    if not values and cut:
         options = options_named(text if letters else text.rpartition("\n")[0], names, letters, cut)
-    elif not found:
+    elif not values:
         options = value(reply)
     if len(options) == 1 and min(options) >= 0:
         return options.pop()
-    if options == {-1} or found and not options:
+    if options == {-1} or values and not options:
         return "outside"
     refuses = not options and cues()["refusals"].match(text.lstrip("\"'*# "))
     return "refused" if refuses else "unparsable"
@@ -375,17 +377,17 @@ def read(
         raise CallError(f"unknown finish {finish!r}", do=nearest(finish, ends))
     f, names, cut = the_form(form), tuple(o.name.strip() for o in q.options), finish == "length"
     text, _, is_open = split_reasoning(reply)
-    got: int | Reason
+    outcome: int | Reason
     if finish in FINISHES:
-        got = FINISHES[finish]
+        outcome = FINISHES[finish]
     elif reading == "released" and f.reads in ("line", "name") and reply.strip():
         name = reply.rsplit(MARKER, 1)[-1].translate(dict.fromkeys(map(ord, drop))).strip()
-        got = "outside" if MARKER in reply else "unparsable"
-        got = names.index(name) if name in names else got
+        outcome = "outside" if MARKER in reply else "unparsable"
+        outcome = names.index(name) if name in names else outcome
     elif is_open or not text.strip():
-        got = "cut" if is_open or cut else "unparsable"
+        outcome = "cut" if is_open or cut else "unparsable"
     elif f.extra and says(text, f.extra):
-        got = "cut" if cut else "refused"
+        outcome = "cut" if cut else "refused"
     else:
         if f.reads == "yes-no":
             text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
@@ -393,11 +395,11 @@ def read(
             for o in q.options:
                 text = text.replace(o.description or "\0", "")
         letters = tuple(answers(q, form)) if f.reads == "letter" else ()
-        got = read_choice(text, names, letters, cut)
-        got = "cut" if cut and isinstance(got, str) else got
-    if isinstance(got, str):
-        return Answer(q.id, reason=got, raw=reply)
-    return Answer(q.id, (got,), raw=reply)
+        outcome = read_choice(text, names, letters, cut)
+        outcome = "cut" if cut and isinstance(outcome, str) else outcome
+    if isinstance(outcome, str):
+        return Answer(q.id, reason=outcome, raw=reply)
+    return Answer(q.id, (outcome,), raw=reply)
 
 
 def says(text: str, words: str) -> bool:

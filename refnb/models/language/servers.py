@@ -64,7 +64,7 @@ def capped(most: int) -> Callable:
 def client_of(
     m: LanguageModel,
     concurrency: int = 8,  # questions under way at a time
-    sent: Iterable[Callable] = (),  # called with each request
+    on_request: Iterable[Callable] = (),  # called with each request
     heard: Iterable[Callable] = (),  # called with each response, before it is read
     most: int = 0,  # bytes of a reply; 0: as many as the model's limit of tokens can need
 ) -> Any:  # an openai.AsyncOpenAI
@@ -79,7 +79,7 @@ def client_of(
     carrier = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         follow_redirects=False,  # a key goes to the address that was named
-        event_hooks={"request": [*sent], "response": [cap, *heard]},
+        event_hooks={"request": [*on_request], "response": [cap, *heard]},
     )
     return openai.AsyncOpenAI(
         api_key=key,
@@ -103,16 +103,16 @@ def hider(key: str) -> Callable[[str], str]:
         plain.append(plain[-1].translate(str.maketrans("+/", "-_")))  # as in a URL
     between = r"(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{0,20}>|\\[rn]|[\r\n][ \t]*)*"
     letters = [
-        rf"\\{{0,8}}(?:{re.escape(x)}|u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
-        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};){between}"
-        for x in key
+        rf"\\{{0,8}}(?:{re.escape(sign)}|u00{ord(sign):02x}|%(?:25)*{ord(sign):02x}"
+        rf"|&#0*{ord(sign)};|&#x0*{ord(sign):x};){between}"
+        for sign in key
     ]
     begins = rf"(?=[\\%&{re.escape(key[0])}])"  # spares most places of a text the rest
     pattern = re.compile("|".join([begins + "".join(letters), *map(re.escape, plain)]), re.I)
     escapes = re.compile(r"\\[u/rn]|%[2-7]|&#|[\x00\r\n]|\u200b|\xe2\x80\x8b|<")
 
     def hide(text: str) -> str:
-        seen = escapes.search(text) or any(x in text for x in plain)
+        seen = escapes.search(text) or any(sign in text for sign in plain)
         return pattern.sub("[key]", text) if seen else text
 
     return hide

@@ -81,12 +81,12 @@ class Store:
         with disk_fault(folder):
             self.owners.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_suffix(".lock")):
-                how: dict[str, Any] = {"timeout": 60, "check_same_thread": False}
+                options: dict[str, Any] = {"timeout": 60, "check_same_thread": False}
                 with store_fault(self.path):
-                    self.db = sqlite3.connect(self.path, **how)
+                    self.db = sqlite3.connect(self.path, **options)
                     self.db.executescript(TABLE)
                 with store_fault(self.claims_path):
-                    self.claims = sqlite3.connect(self.claims_path, isolation_level=None, **how)
+                    self.claims = sqlite3.connect(self.claims_path, isolation_level=None, **options)
                     self.claims.executescript(CLAIMS)
                     query = "select coalesce(cast(owner as text), '') from claims"
                     owners = {owner for (owner,) in self.claims.execute(query)}
@@ -108,10 +108,10 @@ class Store:
         self.alive.release()
         (self.owners / self.name).unlink(missing_ok=True)
 
-    def put_many(self, kept: Iterable[Kept]) -> None:
+    def put_many(self, records: Iterable[Kept]) -> None:
         "Add replies, all or none; when it returns they are on disk."
         now, rows = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
-        for k in kept:
+        for k in records:
             row = (k.key, k.reply.finish, msgspec.json.encode(k.reply), b"null", now)
             rows.append((*row, checksum(row), zlib.compress(k.raw, 1) if k.raw else b""))
         add = (

@@ -119,8 +119,8 @@ SENDING = frozenset({"concurrency", "budget", "batches"})
 
 def asked_with(entry: Entry, changed: Mapping[str, Any]) -> tuple[str, LanguageModel, How]:
     "Change settings of an entry; return its name with these, the model, and how it is asked."
-    asking, what = How.__struct_fields__, "a language model"
-    how = changed_record(How(), {k: v for k, v in changed.items() if k in asking}, what)
+    asking, about = How.__struct_fields__, "a language model"
+    how = changed_record(How(), {k: v for k, v in changed.items() if k in asking}, about)
     new: dict[str, Any] = {k: v for k, v in changed.items() if k not in asking}
     card = read_model(entry)
     if new.get("base_url", card.base_url) != card.base_url:
@@ -139,13 +139,13 @@ def asked_with(entry: Entry, changed: Mapping[str, Any]) -> tuple[str, LanguageM
             facts += ["dialect", "decoding"]  # the one that its kind needs
         start = start.changed(**{x: getattr(usual, x) for x in facts})
 
-    m = changed_record(start, new, what)
+    m = changed_record(start, new, about)
     if is_own(m):
         usual = usual.changed(base_url=m.base_url)
-    other = differing(m, usual, SILENT) | differing(how, How(), SENDING)
+    differing_settings = differing(m, usual, SILENT) | differing(how, How(), SENDING)
     if how.form in m.forms.values():
-        other.pop("form", None)
-    full = variant_name(name, other)
+        differing_settings.pop("form", None)
+    full = variant_name(name, differing_settings)
     return full, m.changed(title=m.title + full.removeprefix(name)), how
 
 # %% ../../../nbs/models/language/11_systems.ipynb #97b592a8
@@ -205,9 +205,9 @@ class ModelRequests(BaseSystem):
         check_how(self.name, self.model, self.how)
         self.title, self.local = self.model.title, self.model.provider == "local"
         if self.how.samples > 1 or self.how.order == "rotations":
-            self.whole = "it answers each question several times: omit --ray"
+            self.one_machine = "it answers each question several times: omit --ray"
         elif not self.local:
-            self.whole = "one machine asks it as fast as it answers: say -p concurrency=N"
+            self.one_machine = "one machine asks it as fast as it answers: say -p concurrency=N"
 
     @property
     def needs(self) -> str:

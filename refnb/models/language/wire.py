@@ -28,15 +28,15 @@ def bound_of(ask: Request, how: Bound) -> Any:
     }
     if ask.constraint == "json":
         schema = json.loads(ask.pattern)
-    named = {"name": "answer", "strict": True, "schema": schema}
+    schema_field = {"name": "answer", "strict": True, "schema": schema}
     formats = {
         "pattern": ask.pattern,
         "list": options,
         "grammar": "root ::= " + " | ".join(json.dumps(x, ensure_ascii=False) for x in options),
         "schema": schema,
         "typed": {"type": "json_schema", "schema": schema},
-        "named": {"type": "json_schema"} | named,
-        "wrapped": {"type": "json_schema", "json_schema": named},
+        "named": {"type": "json_schema"} | schema_field,
+        "wrapped": {"type": "json_schema", "json_schema": schema_field},
     }
     return formats[how]
 
@@ -141,22 +141,22 @@ PLACES = {  # of several texts the first counts; several numbers are added up
 }
 
 
-def found(x: Any, path: str) -> list[Any]:
+def found(value: Any, path: str) -> list[Any]:
     "List all that stands at a path, whatever else is there."
-    here = [x]
+    values = [value]
     for name in path.split("."):
-        outer, here = here, []
-        for x in outer:
-            if isinstance(x, dict) and name in x:
-                here.append(x[name])
-            elif isinstance(x, list) and name.isdigit():
-                here += x[int(name) :][:1]
-            elif isinstance(x, list):
-                for part in x:
+        outer, values = values, []
+        for value in outer:
+            if isinstance(value, dict) and name in value:
+                values.append(value[name])
+            elif isinstance(value, list) and name.isdigit():
+                values += value[int(name) :][:1]
+            elif isinstance(value, list):
+                for part in value:
                     if isinstance(part, dict):  # Google's parts have no type
                         kind = part.get("type", "thought" if part.get("thought") else "answer")
-                        here += [part] if name in ("*", kind) else []
-    return here
+                        values += [part] if name in ("*", kind) else []
+    return values
 
 
 def valid_text(x: Any) -> str:
@@ -283,12 +283,12 @@ def read_reply(data: bytes, ask: Request) -> Reply:
     text, thoughts, refusal, end = (
         text_at(body, places[name]) for name in ("text", "thoughts", "refusal", "end")
     )
-    there = body.get(places["there"], [] if "promptFeedback" in body else None)
-    if not isinstance(there, list) or body.get("error") and not text:
+    replies = body.get(places["there"], [] if "promptFeedback" in body else None)
+    if not isinstance(replies, list) or body.get("error") and not text:
         raise ValueError(f"in place of a model's reply: {error_words(body)}")
 
     split = split_reasoning(refusal or text)
-    if not there:
+    if not replies:
         end = {"chat": "error", "gemini": "blocked"}.get(shape, end)
     finish: Finish = FINISH_OF.get(end.lower(), "stop")
     if refusal:
@@ -303,10 +303,12 @@ def read_reply(data: bytes, ask: Request) -> Reply:
             raise ValueError("the server tells no log-probabilities; say way: reply")
         scores = option_scores(top, ask.options)
 
-    read = count_at(body, places["read"], math.ceil(len(ask.prompt + ask.system) / 4))
-    written = max(count_at(body, places["written"], -1), count_at(body, places["total"], -1) - read)
-    if written < 0:
-        written = sent_settings(ask)["max_tokens"]
+    tokens_read = count_at(body, places["read"], math.ceil(len(ask.prompt + ask.system) / 4))
+    tokens_written = max(
+        count_at(body, places["written"], -1), count_at(body, places["total"], -1) - tokens_read
+    )
+    if tokens_written < 0:
+        tokens_written = sent_settings(ask)["max_tokens"]
     version = text_at(body, "model modelVersion")
     if re.match(r"/|[A-Za-z]:[\\/]", version):  # a file on the server's disk
         version = re.split(r"[/\\]", version)[-1]
@@ -314,13 +316,13 @@ def read_reply(data: bytes, ask: Request) -> Reply:
         text=split.answer if split.reasoning else refusal or text,
         finish=finish,
         model=version[:200],
-        tokens_in=read,
-        tokens_out=written,
-        tokens_cached=min(count_at(body, places["cached"]), read),
+        tokens_in=tokens_read,
+        tokens_out=tokens_written,
+        tokens_cached=min(count_at(body, places["cached"]), tokens_read),
         scores=scores,
         error="the server broke off" if finish == "failed" else "",
         kind="unfinished" if finish == "failed" else "",
         reasoning=thoughts or split.reasoning,
-        tokens_reasoning=min(count_at(body, places["thought"]), written),
-        tokens_kept=min(count_at(body, places["kept"]), read),
+        tokens_reasoning=min(count_at(body, places["thought"]), tokens_written),
+        tokens_kept=min(count_at(body, places["kept"]), tokens_read),
     )

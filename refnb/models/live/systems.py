@@ -29,14 +29,14 @@ from refnb.models.environments import (
 from .canaries import canaries, prove
 
 # %% ../../../nbs/models/live/02_systems.ipynb #c1295b97
-def checkpoint_place(what: str) -> Path | None:
+def checkpoint_place(checkpoint: str) -> Path | None:
     "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
-    if (own := Path(what).expanduser()).exists():
-        return own.resolve()
+    if (path := Path(checkpoint).expanduser()).exists():
+        return path.resolve()
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(what, local_files_only=True))
+        return Path(snapshot_download(checkpoint, local_files_only=True))
     except (ModuleNotFoundError, OSError, ValueError):
         return None
 
@@ -88,11 +88,13 @@ LIVE_UNHASHED = frozenset(["title", "device", "patience", "canary"])  # changes 
 # %% ../../../nbs/models/live/02_systems.ipynb #a183b583
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
-    own, rest = dict(e.settings), dict(changed)
+    worker_settings, refnb_settings = dict(e.settings), dict(changed)
     for k in changed:
         if k in e.settings:
             try:
-                own[k] = msgspec.convert(rest.pop(k), type(e.settings[k]), strict=False)
+                worker_settings[k] = msgspec.convert(
+                    refnb_settings.pop(k), type(e.settings[k]), strict=False
+                )
             except msgspec.ValidationError as fault:
                 what = f"{k} cannot be {changed[k]!r}"
                 raise CallError(what, "a live system", str(fault)) from None
@@ -100,7 +102,7 @@ def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEnt
             raise CallError(
                 f"{name} has no setting {k!r}", do=nearest(k, [*CHANGEABLE, *e.settings])
             )
-    return changed_record(e.changed(settings=own), rest, "a live system")
+    return changed_record(e.changed(settings=worker_settings), refnb_settings, "a live system")
 
 # %% ../../../nbs/models/live/02_systems.ipynb #4b681c74
 _PRIVATE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$|^PYTHON|^VIRTUAL_ENV$")
@@ -134,10 +136,10 @@ class LiveSystem(CommandSystem):
             self.scripts.append(next(filter(Path.is_file, places), Path(name)))
         self.asking = [str(self.place.python), "-s", str(self.scripts[0])]
         other = differing(e, usual, LIVE_UNHASHED)
-        shown = {k.removeprefix("settings."): v for k, v in other.items()}
+        settings_shown = {k.removeprefix("settings."): v for k, v in other.items()}
         command = CommandEntry(self.asking, e.title, ("clusters",), e.patience)
-        super().__init__(variant_name(entry.name, shown), command)
-        self.title = e.title + variant_name("", shown)
+        super().__init__(variant_name(entry.name, settings_shown), command)
+        self.title = e.title + variant_name("", settings_shown)
         kept = {k: v for k, v in os.environ.items() if not _PRIVATE.search(k)}
         self.env = kept | _QUIET | {"PYTHONPATH": str(packaged("data/live"))}
 
@@ -185,8 +187,8 @@ class LiveSystem(CommandSystem):
         data = {p.name: _short_hash(read_bytes(p)) for p in scripts}
         data |= {k: checkpoint_id(p) for k, p in self._weights().items() if p}
         if self.seeds:
-            known = [dict(zip(d.names, task.seeds_of(d))) for d in task.documents]
-            data["seeds"] = _short_hash(msgspec.json.encode(known))
+            seeds = [dict(zip(d.names, task.seeds_of(d))) for d in task.documents]
+            data["seeds"] = _short_hash(msgspec.json.encode(seeds))
         return Identity(settings, data=data)
 
     def begin(self, process: Process, items: Sequence[Any]):
@@ -197,8 +199,8 @@ class LiveSystem(CommandSystem):
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         places = {k: str(p) for k, p in self._weights().items()}
-        told = self.live.settings | places | {"device": self.live.device}
-        self.words = [*self.asking, msgspec.json.encode(told).decode()]
+        worker_settings = self.live.settings | places | {"device": self.live.device}
+        self.words = [*self.asking, msgspec.json.encode(worker_settings).decode()]
         return super().answer(task, items)
 
 

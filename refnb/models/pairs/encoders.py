@@ -65,10 +65,10 @@ def pair_models() -> dict[str, PairModel]:
 
 def the_pair_model(name: str, **changed: Any) -> PairModel:
     "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
-    known = pair_models()
-    if name not in known:
-        raise CallError(f"unknown encoder {name!r}", do=nearest(name, known))
-    return changed_record(known[name], changed, "an encoder")
+    pair_models_by_name = pair_models()
+    if name not in pair_models_by_name:
+        raise CallError(f"unknown encoder {name!r}", do=nearest(name, pair_models_by_name))
+    return changed_record(pair_models_by_name[name], changed, "an encoder")
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #74502814
 def load_with(
@@ -143,7 +143,7 @@ def sentence_encoder(m: PairModel, offline: bool = True) -> Callable[[list[str]]
     model, _ = load_with("AutoModel", m, offline)  # refuses what is incomplete
     st, w = need("sentence_transformers", "models"), weights_of(m)
     with quietly(need("transformers", "models")):
-        whole = st.SentenceTransformer(
+        encoder = st.SentenceTransformer(
             w.place,
             device=str(model.device),
             local_files_only=offline,
@@ -151,12 +151,12 @@ def sentence_encoder(m: PairModel, offline: bool = True) -> Callable[[list[str]]
             revision=w.revision or None,
             model_kwargs={"dtype": model.dtype, "use_safetensors": True},
         )
-    whole.max_seq_length = m.tokens
+    encoder.max_seq_length = m.tokens
 
     @find_executable_batch_size(starting_batch_size=m.at_once)
     def encoded(batch_size: int, texts: list[str]) -> Any:
         options = dict(normalize_embeddings=True, show_progress_bar=False)
-        return whole.encode(texts, batch_size=batch_size, **options)
+        return encoder.encode(texts, batch_size=batch_size, **options)
 
     def vectors(texts: list[str]) -> np.ndarray:
         try:

@@ -52,46 +52,46 @@ def trained_systems() -> dict[str, TrainedSystem]:
 
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     "Find a system by name, with some settings of its recipe or its model changed, such as seed=1."
-    known = trained_systems()
-    if name not in known:
-        raise CallError(f"{name!r} is not a trainable system", do=nearest(name, known))
-    x, own, recipe = known[name], dict[str, Any](), dict[str, Any]()
+    systems = trained_systems()
+    if name not in systems:
+        raise CallError(f"{name!r} is not a trainable system", do=nearest(name, systems))
+    trained, pair_changes, recipe = systems[name], dict[str, Any](), dict[str, Any]()
     if "num_train_epochs" in changed:
         recipe["max_steps"] = -1  # given epochs overrule the recipe's steps
     for key, value in changed.items():
         if key in PairModel.__struct_fields__:
-            own[key] = value
+            pair_changes[key] = value
             continue
         try:
             recipe[key] = msgspec.convert(value, int | float | bool, strict=False)
         except msgspec.ValidationError:
             do = "of a recipe you can change numbers, and what is true or false"
             raise CallError(f"{key} cannot be {value!r}", do=do) from None
-    pair = changed_record(x.pair, own, "a model")
-    x = x.changed(pair=pair, training=x.training | recipe)
-    arguments_of(x, "")
-    return x
+    pair = changed_record(trained.pair, pair_changes, "a model")
+    trained = trained.changed(pair=pair, training=trained.training | recipe)
+    arguments_of(trained, "")
+    return trained
 
 
-def arguments_of(x: TrainedSystem, folder: str | Path) -> Any:
+def arguments_of(trained: TrainedSystem, folder: str | Path) -> Any:
     "Make transformers' arguments of a recipe; refuse what it does not know."
     torch, tf = need("torch", "models"), need("transformers", "models")
     usual = dict(
         save_steps=0.1,  # of all steps
         save_total_limit=2,  # a kill may leave the last one incomplete
-        per_device_eval_batch_size=x.pair.at_once,
-        use_cpu=device_for(torch, x.pair.device) == "cpu",
+        per_device_eval_batch_size=trained.pair.at_once,
+        use_cpu=device_for(torch, trained.pair.device) == "cpu",
         remove_unused_columns=False,
         disable_tqdm=True,
         logging_strategy="no",
         report_to="none",
     )
     try:
-        return tf.TrainingArguments(str(folder), **usual | x.training)
+        return tf.TrainingArguments(str(folder), **usual | trained.training)
     except (TypeError, ValueError) as e:
         why = str(e).splitlines()[0].removeprefix("TrainingArguments.__init__() ")
         do = "settings are those of a pair model, or of transformers' TrainingArguments"
-        raise CallError(f"no such recipe: {why[:120]}", x.pair.title, do) from None
+        raise CallError(f"no such recipe: {why[:120]}", trained.pair.title, do) from None
 
 # %% ../../../nbs/models/pairs/02_heads.ipynb #b1060e46
 Example = tuple[str, list[str], int]  # expression, options' texts, label
@@ -130,12 +130,14 @@ def collator(tokenizer: Any, m: PairModel) -> Any:
         if m.kind == "written":
             asked = [f"expression: {e} {t}" for e, t in zip(expressions, texts)]
             batch = tokenizer(asked, truncation=True, **options)
-            labels = tokenizer(["01"[y] for *_, y in rows], return_tensors="pt")["input_ids"]
+            labels = tokenizer(["01"[label] for *_, label in rows], return_tensors="pt")[
+                "input_ids"
+            ]
             return {**batch, "labels": labels}
         batch = tokenizer(texts, expressions, truncation="longest_first", **options)
         if m.kind == "joint":
             batch = {k: v.view(len(rows), -1, v.shape[-1]) for k, v in batch.items()}
-        return {**batch, "labels": torch.tensor([y for *_, y in rows])}
+        return {**batch, "labels": torch.tensor([label for *_, label in rows])}
 
     return collate
 
@@ -151,14 +153,14 @@ def entailment_at(labels: Sequence[str], m: PairModel) -> int:
 
 
 def trainer_of(
-    x: TrainedSystem,
+    trained: TrainedSystem,
     net: Any,
     tokenizer: Any,
     folder: str | Path,  # of checkpoints
     questions: Sequence[Question] = (),
 ) -> Any:
     "Make a Trainer, to train a model on questions or to ask it."
-    m, unit = x.pair, 1
+    m, unit = trained.pair, 1
     if m.kind == "entailment":
         unit = entailment_at([*map(str, net.config.id2label.values())], m)
 
@@ -175,7 +177,7 @@ def trainer_of(
     tf = need("transformers", "models")
     trainer = tf.Trainer(
         net,
-        arguments_of(x, folder),
+        arguments_of(trained, folder),
         data_collator=collator(tokenizer, m),
         train_dataset=examples(questions, m.kind),
         processing_class=tokenizer,
@@ -242,17 +244,19 @@ PRINTED = {
 
 
 def grid_of(
-    x: TrainedSystem,
+    trained: TrainedSystem,
     grid: str,  # full, selected (by the paper), or "": its own recipe
     tasks: Sequence[str] = (),  # training tasks, for selected
 ) -> list[dict[str, Any]]:  # changes of the recipe
     "List the recipes of a search."
     if grid == "full":
-        return [dict(zip(x.grid, values)) for values in itertools.product(*x.grid.values())]
+        return [
+            dict(zip(trained.grid, values)) for values in itertools.product(*trained.grid.values())
+        ]
     if grid == "selected":
         tables = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]
         rows, at = tables["table_13_hyperparameters"]["cells"], "+".join(tasks).split("/")
-        row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
+        row = f"{trained.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
         if row not in rows:
             do = "name its values, such as -p learning_rate=1e-5"
             raise CallError("Table 13 prints no one recipe for it", "+".join(tasks), do)

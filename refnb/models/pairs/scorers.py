@@ -65,11 +65,11 @@ def compared(
         some = questions[k : k + block]
         scores = iter(map(float, scorer(pairs_of(some, text))))
         for q in some:
-            own = tuple(islice(scores, len(q.options)))
-            if bad := [x for x in own if not math.isfinite(x)]:
+            option_scores = tuple(islice(scores, len(q.options)))
+            if bad := [x for x in option_scores if not math.isfinite(x)]:
                 what, do = f"the score of an option is {bad[0]}", "try dtype=float32"
                 raise NoScore(what, f"question {q.id}", f"damaged weights or overflow; {do}")
-            yield Answer(q.id, scores=own)
+            yield Answer(q.id, scores=option_scores)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #fb530295
 def stop_words() -> frozenset[str]:

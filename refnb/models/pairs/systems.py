@@ -32,10 +32,10 @@ from refnb.models.pairs.trained import (
 # %% ../../../nbs/models/pairs/04_systems.ipynb #be7608f4
 def split_task(task: str, split: str) -> str:
     'Name another split of a task of AltEntities, or of its sample; "": it is of another benchmark.'
-    whole = sample_of(task)[0]
-    if not is_task(task) or not whole.startswith("altentities/"):
+    base = sample_of(task)[0]
+    if not is_task(task) or not base.startswith("altentities/"):
         return ""
-    domain, setting, _ = read_altentities_task(whole)
+    domain, setting, _ = read_altentities_task(base)
     return altentities_task(domain, setting, split)
 
 
@@ -46,15 +46,15 @@ def trained_for(task: str) -> list[str]:
 
 def same_questions(task: str) -> str:
     "Name a task's questions without its setting: in AltEntities all settings share expressions."
-    whole = sample_of(task)[0]
-    at = whole.split("/")
-    return f"altentities/{at[1]}/{at[3]}" if whole.startswith("altentities/") and at[3:] else whole
+    base = sample_of(task)[0]
+    at = base.split("/")
+    return f"altentities/{at[1]}/{at[3]}" if base.startswith("altentities/") and at[3:] else base
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #52209523
 class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
 
-    whole = "it takes seconds: omit --ray"
+    one_machine = "it takes seconds: omit --ray"
     kind = "cosine"  # of its model
     answers = "any task of questions; append +negation to turn its choice for negated expressions"
 
@@ -90,12 +90,12 @@ class WordSystem(PairSystem):
         return Identity({"fitted on": "the options of its questions"})
 
     def scorer(self, task: Task) -> Scorer:
-        known = WEIGHTLESS[self.base]
-        if not known.fitted:
-            return known.scorer
+        weightless = WEIGHTLESS[self.base]
+        if not weightless.fitted:
+            return weightless.scorer
         on = split_task(task.name, "dev")
         questions = find_task(on, task.settings).questions if on else task.questions
-        return known.scorer(tuple(pairs_of(questions).texts))
+        return weightless.scorer(tuple(pairs_of(questions).texts))
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #b712fb24
 class ModelSystem(PairSystem):
@@ -164,12 +164,12 @@ class TrainedPairSystem(ModelSystem):
                 Path(task.settings.runs) / "trained",
                 [*trained_for(task.name), task.name],
             )
-            found = [p for x in parts for p in (place / self.base / x).glob(f"*/{PAIR_SEAL_FILE}")]
-            if not found:
+            seals = [p for x in parts for p in (place / self.base / x).glob(f"*/{PAIR_SEAL_FILE}")]
+            if not seals:
                 on = next(iter(parts), "TASK")
                 do = f"refnb train {self.base} {on}, or name a folder with -p checkpoint=FOLDER"
                 raise DataError(f"{self.base} is not trained for it", task.name, do)
-            folder = max(found, key=lambda p: p.stat().st_mtime_ns).parent
+            folder = max(seals, key=lambda p: p.stat().st_mtime_ns).parent
         seal = read_seal(folder)
         if seal.system != self.base:
             do = f"ask {seal.system}, or name another checkpoint"

@@ -137,7 +137,7 @@ class Learnt(NamedTuple):
 
 
 def held_out_answers(
-    x: TrainedSystem,
+    trained: TrainedSystem,
     learnt: Sequence[Question],
     judges: Sequence[Question],
     folder: Path,  # of this training; its answers are kept
@@ -145,8 +145,8 @@ def held_out_answers(
 ) -> list[Answer]:
     "Train a model on some questions, and let it answer others."
     if not (file := folder / "answers.json").exists():
-        scorer = as_scorer(train_pair_model(x, learnt, folder, offline), x.pair)
-        answers = list(compared(judges, scorer, text=text_for(x.pair.kind)))
+        scorer = as_scorer(train_pair_model(trained, learnt, folder, offline), trained.pair)
+        answers = list(compared(judges, scorer, text=text_for(trained.pair.kind)))
         write_atomic(file, msgspec.json.encode(answers))
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
@@ -163,7 +163,7 @@ def train_system(
     **changed: Any,  # settings of the pair model, or arguments of transformers' TrainingArguments
 ) -> Learnt:
     "Train a system, or resume its training."
-    s, x = s or load_settings(), the_trained(system, **changed)
+    s, trained = s or load_settings(), the_trained(system, **changed)
     source = source_of(what, s)
     trained_on, judging = ([t.name for t in some] for some in (source.tasks, source.judges))
     questions = [q for task in source.tasks for q in task.questions]
@@ -172,21 +172,29 @@ def train_system(
         if not q.right or len(q.options) < 2:
             what = "has nothing to choose: it needs two options, and a right one"
             raise DataError(what, f"question {q.id}")
-        if x.pair.kind == "joint" and len(q.options) != len(questions[0].options):
+        if trained.pair.kind == "joint" and len(q.options) != len(questions[0].options):
             what = f"{system} learns from questions with the same number of options"
             raise DataError(what, f"question {q.id}")
-    changes = grid_of(x, grid, trained_on)
+    changes = grid_of(trained, grid, trained_on)
     tries = [the_trained(system, **changed | c) for c in changes]
     parts = [judges] if judges else folds_of(questions, folds) if folds else []
     if not parts and len(tries) > 1:
         do = "say --folds 2 or more, or name one recipe"
         raise CallError("nothing judges which recipe is best", "--grid", do)
-    base, data = weights_id(check_here(x.pair, s.offline)), dict[str, str]()
+    base, data = weights_id(check_here(trained.pair, s.offline)), dict[str, str]()
     for task in (*source.tasks, *source.judges):
         data |= task.blobs
     data["questions"] = questions_id([*questions, *judges])
     asked = source.asked, trained_on, judging, source.told
-    inputs = system, pair_settings(x.pair), [t.training for t in tries], asked, data, base, folds
+    inputs = (
+        system,
+        pair_settings(trained.pair),
+        [t.training for t in tries],
+        asked,
+        data,
+        base,
+        folds,
+    )
     key = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     folder = Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked) / key
     held = "+".join(judging) or f"{folds} folds that share no target" * bool(folds)
@@ -200,7 +208,7 @@ def train_system(
         except (DataError, FormatError):
             pass  # it is incomplete or damaged
 
-        tried, said = list[Tried](), list[list[Answer]]()
+        tries_scored, answers_of_try = list[Tried](), list[list[Answer]]()
         for k, one in enumerate(tries, 1):
             answers, score = list[Answer](), None
             try:
@@ -215,28 +223,28 @@ def train_system(
                 if len(tries) == 1:
                     raise
                 say(f"recipe {k} failed: {e}")
-            tried.append(Tried(changes[k - 1], score))
-            said.append(answers)
-        scores = [-1.0 if t.held_out is None else t.held_out for t in tried]
+            tries_scored.append(Tried(changes[k - 1], score))
+            answers_of_try.append(answers)
+        scores = [-1.0 if t.held_out is None else t.held_out for t in tries_scored]
         best = scores.index(max(scores))
-        if parts and tried[best].held_out is None:
+        if parts and tries_scored[best].held_out is None:
             raise DataError("no recipe could be trained", system, "try smaller learning rates")
 
         trainer = train_pair_model(tries[best], questions, folder / "all", s.offline)
         with quietly(need("transformers", "models")):
             trainer.save_model(str(folder / PAIR_WEIGHTS_FOLDER))
-        write_atomic(folder / HELD_OUT, msgspec.json.encode(said[best]))
+        write_atomic(folder / HELD_OUT, msgspec.json.encode(answers_of_try[best]))
         seal = TrainedSeal(
             system,
             source.asked,
             trained_on,
             source.told,
             len(questions),
-            x.pair.changed(model=pair_settings(x.pair)["model"]),  # no folder of yours
+            trained.pair.changed(model=pair_settings(trained.pair)["model"]),  # no folder of yours
             tries[best].training,
-            tried[best].held_out,
+            tries_scored[best].held_out,
             held,
-            tried,
+            tries_scored,
             data,
             base,
             weights_id(Weights(str(folder / PAIR_WEIGHTS_FOLDER))),

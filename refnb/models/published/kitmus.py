@@ -77,7 +77,7 @@ def runs_of_tables(task: str, systems: Sequence[str]) -> dict[str, list[str]]:
 class PublishedLinks(BaseSystem):
     "A system that replays released predictions of a run; in the list of systems it represents all runs."
 
-    free, released, whole = True, True, "its file of predictions is read at once"
+    free, released, one_machine = True, True, "its file of predictions is read at once"
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         refuse_settings(entry.name, changed)

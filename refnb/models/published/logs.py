@@ -86,35 +86,37 @@ def inspect_content(path: Path) -> dict[str, Any]:
 
 def read_inspect(path: Path) -> Log:
     "Read a log of inspect_ai, .json or .eval."
-    found, samples = inspect_content(path), []
-    for x in found.get("samples") or []:
-        out, id = x.get("output") or {}, str(x["id"])
-        fields = {k: v for k, v in x["metadata"].items() if k in LoggedQuestion.__struct_fields__}
+    content_of_log, samples = inspect_content(path), []
+    for sample in content_of_log.get("samples") or []:
+        out, id = sample.get("output") or {}, str(sample["id"])
+        fields = {
+            k: v for k, v in sample["metadata"].items() if k in LoggedQuestion.__struct_fields__
+        }
         try:
-            asked = msgspec.convert(fields, LoggedQuestion)
+            question = msgspec.convert(fields, LoggedQuestion)
         except msgspec.ValidationError as e:
             what = f"is not a question exported by refnb ({e})"
             do = "export the task with refnb export, and run the export"
             raise FormatError(what, f"{path}, {id}", do) from None
         choice = next(iter(out.get("choices") or []), None)
-        error = (x.get("error") or {}).get("message") or out.get("error")
+        error = (sample.get("error") or {}).get("message") or out.get("error")
         if error or not choice:
             error = str(error or "it has no reply").split("\n")[0][:200]
-            samples.append(Sample(id, asked, error=error))
+            samples.append(Sample(id, question, error=error))
             continue
         content, usage = choice["message"]["content"], None
         if not isinstance(content, str):
             content = "".join(p.get("text", "") for p in content if p.get("type") == "text")
         if u := out.get("usage"):  # cached tokens are in the total only
-            written = u.get("output_tokens", 0)
-            read_in = max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written)
+            tokens_written = u.get("output_tokens", 0)
+            read_in = max(u.get("input_tokens", 0), u.get("total_tokens", 0) - tokens_written)
             thought = u.get("reasoning_tokens") or 0
             seconds, model = out.get("time") or 0.0, out.get("model", "")
-            usage = Usage(read_in, written, None, seconds, model, thought)
+            usage = Usage(read_in, tokens_written, None, seconds, model, thought)
         finish = inspect_finish(choice.get("stop_reason", "stop"))
-        samples.append(Sample(id, asked, content, finish, usage))
-    tool = f"inspect_ai {found['eval'].get('packages', {}).get('inspect_ai', '')}".strip()
-    return Log(tool, found["eval"]["model"], samples)
+        samples.append(Sample(id, question, content, finish, usage))
+    tool = f"inspect_ai {content_of_log['eval'].get('packages', {}).get('inspect_ai', '')}".strip()
+    return Log(tool, content_of_log["eval"]["model"], samples)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #689ab54d
 @contextmanager
@@ -171,26 +173,33 @@ class LogSystem(BaseSystem):
         return Lack("model", "no log of this name here", str(self.path))
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
-        known = self.samples_by_id
-        if strange := sorted(known.keys() - set(task.ids)):
-            what = f"{len(strange)} of {len(known)} samples are not questions of {task.name}"
+        samples = self.samples_by_id
+        if strange := sorted(samples.keys() - set(task.ids)):
+            what = f"{len(strange)} of {len(samples)} samples are not questions of {task.name}"
             do = "name the exported task"
             raise DataError(f"{what}, one is {strange[0]}", str(self.path), do)
-        if twice := repeated(x.id for x in self.log.samples):
+        if twice := repeated(sample.id for sample in self.log.samples):
             what = f"{len(twice)} questions appear twice, one is {twice[0]}"
             raise DataError(what, str(self.path), "run one epoch, with one filter")
         again = "run all questions with the other tool, and name that log"
         # which options were right, too, must be as the log says
         whole = {q.id: q for q in task.questions}
         for q in items:
-            if (x := known.get(q.id)) is None:
+            if (sample := samples.get(q.id)) is None:
                 yield Failure(q.id, "missing", "is not in the log", again)
-            elif x.error:
-                yield Failure(q.id, "without answer", x.error, again)
+            elif sample.error:
+                yield Failure(q.id, "without answer", sample.error, again)
             else:
-                shown, perm = in_order(q, shown_order(whole[q.id], x.asked))
-                a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
-                yield turned_back(a.changed(raw=x.reply, usage=x.usage), perm)
+                shown, perm = in_order(q, shown_order(whole[q.id], sample.asked))
+                a = read(
+                    shown,
+                    sample.asked.form,
+                    sample.reply,
+                    sample.finish,
+                    sample.asked.reading,
+                    sample.asked.drop,
+                )
+                yield turned_back(a.changed(raw=sample.reply, usage=sample.usage), perm)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #ac80b6fe
 WORTH = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # the letters of inspect_ai's scorers
@@ -205,26 +214,38 @@ def log_outcomes(
     harness, rows = ".jsonl" in path.name, []
     with reading(path):
         if harness:
-            samples = [json.loads(x) for x in read_bytes(path).splitlines() if x.strip()]
+            samples = [
+                json.loads(sample) for sample in read_bytes(path).splitlines() if sample.strip()
+            ]
         else:
             samples = inspect_content(path)["samples"]
         if not samples:
             raise DataError("has no samples", str(path))
-        if len(filters := {str(x.get("filter")) for x in samples if harness}) > 1:
+        if len(filters := {str(sample.get("filter")) for sample in samples if harness}) > 1:
             what = f"has each answer by several filters: {', '.join(sorted(filters))}"
             raise FormatError(what, str(path), "keep the lines of one of them")
-        own = {x["doc"].get("id") for x in samples if harness}  # ids of documents may repeat
-        for x in samples:
+        ids = {
+            sample["doc"].get("id") for sample in samples if harness
+        }  # ids of documents may repeat
+        for sample in samples:
             if harness:
-                asked = about = x["doc"]
-                id = about["id"] if None not in own and len(own) == len(samples) else x["doc_id"]
-                value = next(x[m] for m in (*x.get("metrics", ()), "acc", "exact_match") if m in x)
+                question = about = sample["doc"]
+                id = (
+                    about["id"]
+                    if None not in ids and len(ids) == len(samples)
+                    else sample["doc_id"]
+                )
+                value = next(
+                    sample[m]
+                    for m in (*sample.get("metrics", ()), "acc", "exact_match")
+                    if m in sample
+                )
             else:
-                about, id = x.get("metadata") or {}, x["id"]
-                asked = sorted(about.get("options", ())) or x.get("input")
-                scores = (x.get("scores") or {}).values()
+                about, id = sample.get("metadata") or {}, sample["id"]
+                question = sorted(about.get("options", ())) or sample.get("input")
+                scores = (sample.get("scores") or {}).values()
                 value = next((score["value"] for score in scores), None)
-            failed = "failed" if x.get("error") else None
+            failed = "failed" if sample.get("error") else None
             value = "N" if failed and value is None else value
             credit = (
                 WORTH[value] if isinstance(value, str) else float("nan" if value is None else value)
@@ -233,14 +254,14 @@ def log_outcomes(
                 what = f"sample {id} has no score" if value is None else f"its score is {value}"
                 raise FormatError(what, str(path), "score the log first, as with inspect score LOG")
             row: dict[str, Any] = {"id": str(id), "doc_key": str(about.get("doc_key", id))}
-            text = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+            text = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
             rows.append(row | {"credit": credit, "reason": failed, "asked": f"{harness:d}{text}"})
-        found = pd.DataFrame(rows)
-        given = found[found.reason.isna()].id
+        outcomes = pd.DataFrame(rows)
+        given = outcomes[outcomes.reason.isna()].id
         # of a question with several epochs, those with an answer count
-        count = found[found.reason.isna() | ~found.id.isin(given)]
-        how = dict.fromkeys(found.columns[1:], "first") | {"credit": "mean"}
-        return count.groupby("id", sort=False, as_index=False).agg(how)
+        count = outcomes[outcomes.reason.isna() | ~outcomes.id.isin(given)]
+        merging = dict.fromkeys(outcomes.columns[1:], "first") | {"credit": "mean"}
+        return count.groupby("id", sort=False, as_index=False).agg(merging)
 
 
 def asked_otherwise(

@@ -43,15 +43,15 @@ def aligned(
     m: Matched,  # of `matched`
 ) -> Alignment:
     "Find the gold cluster that each predicted one shares most mentions with; of equals the first."
-    both = {s: (m.predicted[s], g) for s, g in m.gold.items() if s in m.predicted}
-    shared = Counter(both.values())
+    cluster_pairs = {s: (m.predicted[s], g) for s, g in m.gold.items() if s in m.predicted}
+    shared = Counter(cluster_pairs.values())
     character: dict[int, int] = {}
     largest: dict[int, int] = {}  # gold cluster -> the predicted one that holds most of it
     for p, g in sorted(shared, key=lambda x: (-shared[x], x)):
         if character.setdefault(p, g) == g:
             largest.setdefault(g, p)
     states = dict.fromkeys(m.gold, 3) | dict.fromkeys(m.predicted.keys() - m.gold.keys(), 4)
-    for s, (p, g) in both.items():
+    for s, (p, g) in cluster_pairs.items():
         states[s] = 2 if character[p] != g else 0 if largest[g] == p else 1
     return Alignment(character, states)
 
@@ -115,13 +115,13 @@ def meetings(
     before: int = SENTENCES_BEFORE,  # sentences before one's own
 ) -> Counter[tuple[int, int]]:  # two characters, the smaller number first -> sentences
     "Count the sentences where two characters are mentioned near each other."
-    here: defaultdict[int, set[int]] = defaultdict(set)
-    for who, token in places:
-        if who in among:
-            here[sentence_index(starts, token)].add(who)
+    present_in: defaultdict[int, set[int]] = defaultdict(set)
+    for character, token in places:
+        if character in among:
+            present_in[sentence_index(starts, token)].add(character)
     out: Counter[tuple[int, int]] = Counter()
-    for i, present in here.items():
-        near = present.union(*(here.get(i - k, ()) for k in range(1, before + 1)))
+    for i, present in present_in.items():
+        near = present.union(*(present_in.get(i - k, ()) for k in range(1, before + 1)))
         out.update({(min(a, b), max(a, b)) for a in present for b in near if a != b})
     return out
 
@@ -192,7 +192,7 @@ def book_data(
     faults = timeline([(0, s.start) for s, state in states.items() if state], d.size)
     return {
         "title": printable(str(d.meta.get("title") or d.doc_key), 120),
-        "labels": [printable(x, 40) for x in labels[: len(sides)]],
+        "labels": [printable(item, 40) for item in labels[: len(sides)]],
         "text": [" ".join(map(shown, s)) for s in d.sentences if s],
         "mentions": mentions,
         **cast._asdict(),
@@ -200,7 +200,7 @@ def book_data(
         "places": layout(len(nodes), sum(met, Counter())),
         "edges": [[[a, b, n] for (a, b), n in sorted(m.items())] for m in met],
         "bins": BINS,
-        "lanes": [[steps(x.get(k, {})) for k in range(len(cast.names))] for x in lanes],
+        "lanes": [[steps(item.get(k, {})) for k in range(len(cast.names))] for item in lanes],
         "faults": steps(faults.get(0, {})),
     }
 
@@ -264,18 +264,18 @@ def run_documents(r: Run, s: Settings) -> list[Document]:
     if r.complete:
         return predicted_documents(r, documents)
     answers = r.answers_so_far()
-    found = [
+    docs = [
         d.changed(clusters=a.clusters, names=a.names)
         for d in documents
         if (a := answers.get(d.doc_key))
     ]
-    if not found:
+    if not docs:
         raise DataError("no document is answered yet", repr(r))
-    return found
+    return docs
 
 
 def view_any(
-    what: Run | str | Path,  # a run's folder, or task:system, or task:system@hash;
+    source: Run | str | Path,  # a run's folder, or task:system, or task:system@hash;
     # or a file of documents
     other: Run | str | Path | None = None,  # a second run, or a second file,
     # shown beside the first
@@ -289,26 +289,26 @@ def view_any(
     >>> refnb.view(refnb.run("sample/identifyme", "random"))
     """
     s = s or load_settings()
-    made: RunView | BookView
-    if not isinstance(what, Run) and Path(what).is_file():
+    page: RunView | BookView
+    if not isinstance(source, Run) and Path(source).is_file():
         if other:
             second = str(other)
-            names = (Path(what).name, Path(second).name)
+            names = (Path(source).name, Path(second).name)
             labels = names if names[0] != names[1] else ("first", "second")
-            made = view_book(read_documents(what), read_documents(second), labels)
+            page = view_book(read_documents(source), read_documents(second), labels)
         else:
-            made = view_book(read_documents(what))
+            page = view_book(read_documents(source))
     else:
-        r = named_run(what, s)
+        r = named_run(source, s)
         task, system = r.info.task, r.info.system
         if r.kind is not ClusterAnswer and not (
             is_task(task) and the_card(task).shape == "clusters"
         ):
-            made = view(r, other, questions, s)
+            page = view(r, other, questions, s)
         elif other:
             rival = named_run(other, s)
             labels = (system, rival.info.system)
-            made = view_book(run_documents(r, s), run_documents(rival, s), labels)
+            page = view_book(run_documents(r, s), run_documents(rival, s), labels)
         else:
             mine, books, gold = run_documents(r, s), [], dict[str, Document]()
             if is_task(task, s):
@@ -320,7 +320,7 @@ def view_any(
                     books.append(book_data(g.changed(meta=d.meta), d, ("gold", system)))
                 else:
                     books.append(book_data(d, labels=(system,)))
-            made = BookView(books)
+            page = BookView(books)
     if out:
-        made.write(out)
-    return made
+        page.write(out)
+    return page

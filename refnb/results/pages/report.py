@@ -104,23 +104,23 @@ def read_ranked_runs(
 
 def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[RankedRun]:
     "Read the committed summaries of tasks; one that holds neither credits nor counts of documents is passed over."
-    found: list[RankedRun] = []
+    ranked_runs: list[RankedRun] = []
     for task in tasks:
         folder = summaries_folder(reports, task)
         card = read_outline(folder / "part.json")
         for path in sorted(folder.rglob("*-*.json")):
             try:
-                x = read_summary(path, card)
+                summary = read_summary(path, card)
             except (DataError, KeyError):  # damaged
                 continue
-            entry = entry_of_counts(x) if x.counts else None
-            if x.credit and not x.counts:
-                seconds = float(x.cost.get("cpu_seconds", 0.0))
-                o = outcomes_of_summary(card, x)
-                entry = entry_of_outcomes(x.info, o, {}, x.seal.usd, seconds)
-            if entry and x.info.task == task:
-                found.append(entry)
-    return found
+            entry = entry_of_counts(summary) if summary.counts else None
+            if summary.credit and not summary.counts:
+                seconds = float(summary.cost.get("cpu_seconds", 0.0))
+                o = outcomes_of_summary(card, summary)
+                entry = entry_of_outcomes(summary.info, o, {}, summary.seal.usd, seconds)
+            if entry and summary.info.task == task:
+                ranked_runs.append(entry)
+    return ranked_runs
 
 # %% ../../../nbs/results/pages/02_report.ipynb #22b226f0
 class Ranking(NamedTuple):
@@ -137,10 +137,10 @@ class Ranking(NamedTuple):
     @property
     def benchmark(self) -> str:
         "Name the benchmark; the sample's tasks are named after those that they are like."
-        first, _, rest = self.task.partition("/")
+        first, _, name_below = self.task.partition("/")
         name = {"given": "your files"}.get(first, first)
         if first == "sample":
-            name = f"{re.split('[/-]', rest)[0]} (sample)"
+            name = f"{re.split('[/-]', name_below)[0]} (sample)"
         return name if self.metric == "accuracy" else f"{name}, F1"
 
 
@@ -149,22 +149,29 @@ def make_rankings(
 ) -> list[Ranking]:  # by task, the sample's last
     "Rank the runs of each task over the same questions."
     groups: dict[tuple, list[RankedRun]] = {}
-    for x in entries:
-        groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
-    made = []
+    for entry in entries:
+        groups.setdefault(
+            (entry.task, entry.data, entry.metric, frozenset(entry.credit)), []
+        ).append(entry)
+    rankings = []
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
         some = groups[key]
-        runs, first = Counter(x.system for x in some), some[0]
-        names = [f"{x.system}@{x.hash}" if runs[x.system] > 1 else x.system for x in some]
+        runs, first = Counter(entry.system for entry in some), some[0]
+        names = [
+            f"{entry.system}@{entry.hash}" if runs[entry.system] > 1 else entry.system
+            for entry in some
+        ]
         ids = list(first.credit)
-        values = np.array([[x.credit[i] for i in ids] for x in some], float)
+        values = np.array([[entry.credit[i] for i in ids] for entry in some], float)
         c = Credits(tuple(names), values, tuple(first.clusters[i] for i in ids))
-        named = dict(zip(names, some, strict=True))
+        entry_of_name = dict(zip(names, some, strict=True))
         titles = {name: system_title(name) for name in names}
         several = Counter(titles.values())
         titles = {name: t if several[t] == 1 else name for name, t in titles.items()}
-        made.append(Ranking(first.task, first.metric, ids, named, c, rank_systems(c), titles))
-    return made
+        rankings.append(
+            Ranking(first.task, first.metric, ids, entry_of_name, c, rank_systems(c), titles)
+        )
+    return rankings
 
 
 def split_items(b: Ranking) -> tuple[list[str], list[str]]:
@@ -181,10 +188,10 @@ def split_items(b: Ranking) -> tuple[list[str], list[str]]:
 
 def by_benchmark(rankings: Iterable[Ranking]) -> dict[str, list[Ranking]]:
     "Group rankings by benchmark."
-    found: dict[str, list[Ranking]] = {}
+    rankings_of: dict[str, list[Ranking]] = {}
     for b in rankings:
-        found.setdefault(b.benchmark, []).append(b)
-    return found
+        rankings_of.setdefault(b.benchmark, []).append(b)
+    return rankings_of
 
 # %% ../../../nbs/results/pages/02_report.ipynb #d4698ddc
 def cost_picture(b: Ranking) -> str:
@@ -199,7 +206,7 @@ def cost_picture(b: Ranking) -> str:
     positive = [c for c in costs.values() if c]
     if not positive:
         return ""
-    drawn = io.BytesIO()
+    png_bytes = io.BytesIO()
     with figure(7.2, 3.2, xlabel=unit, ylabel=f"{b.metric} (%)", grid="both") as (fig, (ax,)):
         for r in b.ranked:
             cost, value = costs[r.system], 100 * (r.score.value or 0)
@@ -212,13 +219,13 @@ def cost_picture(b: Ranking) -> str:
         ax.set_xscale("symlog", linthresh=min(positive) / 10)
         ax.xaxis.set_major_formatter("{x:g}")
         ax.set_xlim(left=-min(positive) / 20)
-        fig.savefig(drawn, format="png", dpi=120, metadata={"Software": None})
-    return f"data:image/png;base64,{base64.b64encode(drawn.getvalue()).decode()}"
+        fig.savefig(png_bytes, format="png", dpi=120, metadata={"Software": None})
+    return f"data:image/png;base64,{base64.b64encode(png_bytes.getvalue()).decode()}"
 
 # %% ../../../nbs/results/pages/02_report.ipynb #1fa2400a
 def ranking_data(b: Ranking) -> dict[str, Any]:
     "A board as the page's script reads it."
-    few, texts = [b.entries[r.system] for r in b.ranked], dict[str, Any]()
+    ranked_entries, texts = [b.entries[r.system] for r in b.ranked], dict[str, Any]()
     if b.task.startswith("sample/") and b.metric == "accuracy":
         for q in find_task(b.task, load_settings()).questions:
             start, end = q.chars or (0, 0)
@@ -227,16 +234,19 @@ def ranking_data(b: Ranking) -> dict[str, Any]:
                 q.text[start:end],
                 q.text[end : end + 110],
             )
-            shown = [printable(x or " ", 110) for x in words]
+            shown = [printable(entry or " ", 110) for entry in words]
             texts[q.id] = [*shown, [printable(o.name, 60) for o in q.options], q.right]
     return {
         "task": printable(b.task, 120),
         "accuracy": b.metric == "accuracy",
         "systems": [printable(b.titles[r.system], 120) for r in b.ranked],
         "ids": b.ids,
-        "credit": [[round(x.credit[i], 4) for i in b.ids] for x in few],
-        "reasons": [{k: x.reasons[i] for k, i in enumerate(b.ids) if i in x.reasons} for x in few],
-        "chosen": [[x.chosen.get(i, -1) for i in b.ids] for x in few],
+        "credit": [[round(entry.credit[i], 4) for i in b.ids] for entry in ranked_entries],
+        "reasons": [
+            {k: entry.reasons[i] for k, i in enumerate(b.ids) if i in entry.reasons}
+            for entry in ranked_entries
+        ],
+        "chosen": [[entry.chosen.get(i, -1) for i in b.ids] for entry in ranked_entries],
         "texts": texts,
     }
 
@@ -293,11 +303,11 @@ def report(
     s = s or load_settings()
     if runs and not Path(runs).is_dir():
         raise DataError("there is no such folder", str(runs), "name a folder of runs")
-    entries, left = read_ranked_runs(task, s.changed(runs=str(runs)) if runs else s)
-    if not entries and not left:
+    entries, left_out = read_ranked_runs(task, s.changed(runs=str(runs)) if runs else s)
+    if not entries and not left_out:
         what = f"there are no runs{f' of {task}' if task else ''}"
         raise DataError(what, str(runs or s.runs), "refnb run makes one")
-    made = Rankings(make_rankings(entries), left)
+    page = Rankings(make_rankings(entries), left_out)
     if out:
-        made.write(out)
-    return made
+        page.write(out)
+    return page

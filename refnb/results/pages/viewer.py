@@ -32,19 +32,21 @@ def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     if os.path.isfile(os.path.join(x, "run.json")):
         return load_run(Path(x).resolve())
     s = s or load_settings()
-    task, named = split_run_name(str(x), s)
-    system, at, hash_ = named.rpartition("@")
+    task, system_and_hash = split_run_name(str(x), s)
+    system, at, hash_ = system_and_hash.rpartition("@")
     if not at or not set(hash_) <= set("0123456789abcdef"):  # the @ is of an address
-        system, hash_ = named, ""
+        system, hash_ = system_and_hash, ""
     if not system:
         do = "give a run's folder, or name it as task:system"
         raise DataError("is not a run: it has no run.json", str(x), do)
     folder = Path(s.runs) / safe_path(task) / safe_path(system)
     paths = [p for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
     if not paths:
-        raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
-    found = [(load_run(p.parent), p.stat().st_mtime_ns) for p in paths]
-    return max(found, key=lambda x: (x[0].complete, x[1]))[0]
+        raise DataError(
+            f"there is no run of {system_and_hash} on {task}", str(folder), "refnb run makes one"
+        )
+    dated_runs = [(load_run(p.parent), p.stat().st_mtime_ns) for p in paths]
+    return max(dated_runs, key=lambda x: (x[0].complete, x[1]))[0]
 
 
 Given = Iterable[Question] | str | Path | None  # questions, their file, or none
@@ -54,20 +56,20 @@ def run_questions(run: Run, given: Given = None, s: Settings | None = None) -> l
     "Find the questions that a run was made of: given, beside it, or its task's."
     task = run.info.task
     if isinstance(given, (str, Path)):
-        found = list(read_jsonl(given, Question))
+        questions = list(read_jsonl(given, Question))
     elif given is not None:
-        found = list(given)
+        questions = list(given)
     else:
         inputs = the_card(task).inputs if is_task(task) else ()
         do = f"refnb fetch {' '.join(inputs)}" if inputs else "give them as questions="
-        found = questions_of_run(run, s or load_settings(), do)
-    if not found:
+        questions = questions_of_run(run, s or load_settings(), do)
+    if not questions:
         raise DataError("there are no questions", task)
-    made_of, got = run.info.data.get("questions"), questions_id(found)
-    if made_of and got != made_of:
-        what = f"the run was made of questions {made_of}, these are {got}"
+    made_of, hash_here = run.info.data.get("questions"), questions_id(questions)
+    if made_of and hash_here != made_of:
+        what = f"the run was made of questions {made_of}, these are {hash_here}"
         raise DataError(what, task, "give the questions of this run")
-    return found
+    return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #1403889b
 class ShownAnswer(Record):
@@ -82,11 +84,11 @@ class ShownAnswer(Record):
     usage: Usage | None = None  # what it cost
 
 
-def exact(x: Any) -> Any:
+def exact(value: Any) -> Any:
     "A value as JSON and JavaScript can hold it; infinity and large integers become text."
-    if isinstance(x, float) and not math.isfinite(x):
-        return str(x)
-    return str(x) if type(x) is int and abs(x) > 2**53 else x
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if type(value) is int and abs(value) > 2**53 else value
 
 
 def shown_answer(q: Question, a: Answer | None, sealed: bool) -> ShownAnswer:
@@ -117,14 +119,14 @@ def rounded(numbers: Iterable[Any]) -> list[Any]:
     return [round(v, 6) if isinstance(v, float) else v for v in numbers]
 
 
-def ran(x: ViewedRun) -> dict[str, Any]:
+def ran(side: ViewedRun) -> dict[str, Any]:
     "Tell what a run is and how it did: strict accuracy, of an open run that of what is answered; what is known of its cost."
-    i, o = x.run.info, x.outcomes
-    if not x.run.complete:
+    i, o = side.run.info, side.outcomes
+    if not side.run.complete:
         o = o[o.reason != "missing"]
-    usages = [a.usage for a in x.answers.values() if a.usage]
-    known = [u.usd for u in usages if u.usd is not None]
-    reasons = Counter(a.reason for a in x.answers.values() if a.reason)
+    usages = [a.usage for a in side.answers.values() if a.usage]
+    prices = [u.usd for u in usages if u.usd is not None]
+    reasons = Counter(a.reason for a in side.answers.values() if a.reason)
     settings = json.dumps(i.settings, indent=1, ensure_ascii=False, default=str)
     about = {
         "task": i.task,
@@ -142,12 +144,12 @@ def ran(x: ViewedRun) -> dict[str, Any]:
         "task": i.task,
         "system": i.system,
         "hash": i.hash,
-        "sealed": x.run.complete,
-        "questions": len(x.questions),
-        "answers": len(x.answers),
+        "sealed": side.run.complete,
+        "questions": len(side.questions),
+        "answers": len(side.answers),
         "accuracy": rounded(score(o).interval()) if len(o) else [None, None, None, 0, 0],
-        "usd": exact(math.fsum(known)) if known else None,
-        "unpriced": len(usages) - len(known),  # answers whose price is unknown
+        "usd": exact(math.fsum(prices)) if prices else None,
+        "unpriced": len(usages) - len(prices),  # answers whose price is unknown
         "tokens": [sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)],
         "about": list(about.items()),
     }
@@ -166,19 +168,21 @@ def view_data(
     sides = []
     for name in [run, other] if other else [run]:
         r = named_run(name, s)
-        asked = {q.id: q for q in run_questions(r, questions, s)}
+        questions_by_id = {q.id: q for q in run_questions(r, questions, s)}
         answers = r.answers() if r.complete else r.answers_so_far()
-        o = outcomes(list(asked.values()), answers, f"run {r.info.system} on {r.info.task}")
-        sides.append(ViewedRun(r, asked, answers, o))
+        o = outcomes(
+            list(questions_by_id.values()), answers, f"run {r.info.system} on {r.info.task}"
+        )
+        sides.append(ViewedRun(r, questions_by_id, answers, o))
     first, second = sides[0], sides[-1]
 
-    both = set()  # ids of the questions that both runs were asked, word for word
+    shared_ids = set()  # ids of the questions that both runs were asked, word for word
     for i, q in first.questions.items():
         twin = second.questions.get(i)
         same = ("text", "chars", "options", "right")
         if twin and all(getattr(q, field) == getattr(twin, field) for field in same):
-            both.add(i)
-    if not both:
+            shared_ids.add(i)
+    if not shared_ids:
         where = f"{first.run.info.task} and {second.run.info.task}"
         do = "give two runs on the same questions"
         raise DataError("the two runs have no question in common", where, do)
@@ -196,13 +200,13 @@ def view_data(
         kind = "number" if numbers and numbers <= {int, float} else "value"
         fields.append({"name": field, "kind": kind, "own": False})
 
-    shown, texts = [], dict[str, int]()
+    rows, texts = [], dict[str, int]()
     for i, q in first.questions.items():
-        told = [
-            shown_answer(q, x.answers.get(i), x.run.complete)
-            if x is first or i in both
+        answers_shown = [
+            shown_answer(q, of_run.answers.get(i), of_run.run.complete)
+            if of_run is first or i in shared_ids
             else ShownAnswer("absent")
-            for x in sides
+            for of_run in sides
         ]
         row = {
             "id": i,
@@ -211,26 +215,27 @@ def view_data(
             "chars": q.chars,
             "options": q.options,
             "right": q.right,
-            "said": told,
+            "said": answers_shown,
             "values": [q.doc_key, len(q.options), *(exact(q.meta.get(k)) for k in kinds)],
         }
-        shown.append(row)
+        rows.append(row)
 
-    counted = set(both)
+    counted = set(shared_ids)
     for side in sides:  # of an open run the answered questions count
         counted = counted if side.run.complete else counted & side.answers.keys()
     difference = None
     if len(sides) > 1 and counted:
-        a, b = (x.outcomes[x.outcomes.id.isin(counted)] for x in sides)
+        a, b = (of_run.outcomes[of_run.outcomes.id.isin(counted)] for of_run in sides)
         difference = rounded(compare(a, b).difference)
     common = len(first.questions.keys() & second.questions.keys())
     return {
-        "runs": [ran(x) for x in sides],
-        "questions": shown,  # of the first run, in order
+        "runs": [ran(of_run) for of_run in sides],
+        "questions": rows,  # of the first run, in order
         "texts": list(texts),
         "fields": fields,  # in the order of the questions' values
         "only": [len(first.questions) - common, len(second.questions) - common],
-        "unlike": common - len(both),  # ids that both have, with other options or another text
+        "unlike": common
+        - len(shared_ids),  # ids that both have, with other options or another text
         "difference": difference,  # of accuracy, first minus second, on what both answered
     }
 

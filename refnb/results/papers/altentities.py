@@ -85,11 +85,11 @@ def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
 def the_run(system: str, task: str, s: Settings) -> str | None:
     """Choose which run of a system, or system@hash, on a task is in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
-    wanted = set(trained_for(task))
-    if system.removesuffix("+negation") not in trained_systems() or not wanted:
+    trainings = set(trained_for(task))
+    if system.removesuffix("+negation") not in trained_systems() or not trainings:
         return system
     for name, learnt in trained_runs(system, task, s).items():
-        if learnt and set(learnt) <= wanted:
+        if learnt and set(learnt) <= trainings:
             return name
     return None
 
@@ -103,10 +103,17 @@ def cells_answered(
     for name in systems:
         for column, (where, domain) in columns_of(task).items():
             run = the_run(name, where, s)
-            if run is None or (found := run_outcomes(run, where, s)) is None:
+            if run is None or (outcomes_and_info := run_outcomes(run, where, s)) is None:
                 continue
-            o = found[0][found[0].domain == domain] if domain else found[0]
-            out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1], o))
+            o = (
+                outcomes_and_info[0][outcomes_and_info[0].domain == domain]
+                if domain
+                else outcomes_and_info[0]
+            )
+            out.setdefault(name, {})[column] = (
+                o.reset_index(drop=True),
+                report.use(outcomes_and_info[1], o),
+            )
     return out
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #eb925fa7
@@ -128,11 +135,11 @@ PAPER_MODELS = {
 # %% ../../../nbs/results/papers/01_altentities.ipynb #dfc3f705
 def other_weights(run: str, task: str, s: Settings) -> str:
     "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
-    known, found = trained_systems(), run_outcomes(run, task, s)
+    systems, outcomes_and_info = trained_systems(), run_outcomes(run, task, s)
     name = run.partition("@")[0].partition("[")[0]
-    if name not in known or found is None:
+    if name not in systems or outcomes_and_info is None:
         return ""
-    model, usual = found[1].settings.get("model", ""), known[name].pair.model
+    model, usual = outcomes_and_info[1].settings.get("model", ""), systems[name].pair.model
     return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #a59203b1
@@ -153,12 +160,12 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int]):
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None:
                 continue
-            found, name = right_behind(share, n), f"{row}, right answers"
-            if len(found) == 1:
-                report.add(name, column, found[0], n=n, **as_printed_share)
+            counts, name = right_behind(share, n), f"{row}, right answers"
+            if len(counts) == 1:
+                report.add(name, column, counts[0], n=n, **as_printed_share)
                 continue
             why = f"no whole number of {n:,} answers is printed as {share}"
-            why = f"{found[0]} or {found[-1]}" if found else why
+            why = f"{counts[0]} or {counts[-1]}" if counts else why
             report.add(name, column, n=n, reason=why, **as_printed_share)
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #d2ca3d15
@@ -206,34 +213,39 @@ def best_of(credits: Mapping[str, pd.Series]) -> dict[str, str]:
     best = max(credits, key=lambda r: credits[r].mean())
     marks = {best: "best"}
     for row in (row for row in credits if row != best):
-        both = pd.DataFrame({"best": credits[best], "other": credits[row]}).dropna()
-        same = len(both) < 2 or np.isclose(both.best, both.other, rtol=1e-12, atol=0).all()
+        credit_pairs = pd.DataFrame({"best": credits[best], "other": credits[row]}).dropna()
+        same = (
+            len(credit_pairs) < 2
+            or np.isclose(credit_pairs.best, credit_pairs.other, rtol=1e-12, atol=0).all()
+        )
         with np.errstate(all="ignore"):  # of differences that are all the same
-            if same or not ttest_rel(both.best, both.other).pvalue < 0.05:
+            if same or not ttest_rel(credit_pairs.best, credit_pairs.other).pvalue < 0.05:
                 marks[row] = "tied"
     return marks
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #7f29eba4
 def by_setting(
-    got: Mapping[str, Mapping[str, pd.DataFrame]],  # row -> column -> outcomes
+    outcomes: Mapping[str, Mapping[str, pd.DataFrame]],  # row -> column -> outcomes
     report: Report,  # with the printed numbers
     title: str = "",
     most: int = 7,  # rows that are not printed: the best
 ) -> "Figure":
     "Draw the mean of the domains, a panel for each setting, beside the printed one."
-    columns = list(dict.fromkeys(c for cells in got.values() for c in cells))
-    best = sorted(got, key=lambda row: -np.mean([o.credit.mean() for o in got[row].values()]))
+    columns = list(dict.fromkeys(c for cells in outcomes.values() for c in cells))
+    best = sorted(
+        outcomes, key=lambda row: -np.mean([o.credit.mean() for o in outcomes[row].values()])
+    )
     chosen = [row for row in best if row not in report.values][:most]
     rows, panels = [*report.values, *chosen], {}
     for setting in dict.fromkeys(c.split(" / ")[1] for c in columns):
         of = [c for c in columns if c.endswith(f" / {setting}")]
         told = [report.printed_in(c) for c in of]
         printed = {r: float(np.mean([x[r] for x in told])) for r in report.values}
-        here = {r: {c: got.get(r, {}).get(c) for c in of} for r in rows}
+        cells_of_row = {r: {c: outcomes.get(r, {}).get(c) for c in of} for r in rows}
         panels[setting] = {
             "computed, with the 95 % interval": [
                 mean_of_cells(cells) if all(o is not None for o in cells.values()) else None
-                for cells in here.values()
+                for cells in cells_of_row.values()
             ],
             PUBLISHED: printed_series(printed, rows),
         }

@@ -61,12 +61,12 @@ def corpus_here(task: str, s: Settings | None = None) -> Expressions:
         for q in read_altentities(packaged("data/sample/altentities.json"), "sample"):
             domains[q.topic].setdefault("sample", []).append(q)
         return Expressions(domains, {}, True)
-    splits = {f"altentities/{x}": (x,) for x in ALTENTITIES_SPLITS} | {
+    splits = {f"altentities/{part}": (part,) for part in ALTENTITIES_SPLITS} | {
         "altentities/all": ALTENTITIES_SPLITS
     }
     if task not in splits:
         raise CallError(f"unknown task {task!r}", do=nearest(task, [*splits, SAMPLE_TASK]))
-    files = {(d, x): altentities_file(d, x) for d in DOMAINS for x in splits[task]}
+    files = {(d, part): altentities_file(d, part) for d in DOMAINS for part in splits[task]}
     ids = {f: id for f, id in data_ids(list(files.values()), s).items() if id != "absent"}
     for (domain, split), file in files.items():
         if file in ids:
@@ -179,7 +179,7 @@ def share_dots(
     """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
     The series `published` has ticks. `same`: one scale for all panels."""
     series = dict.fromkeys(s for rows in panels.values() for row in rows.values() for s in row)
-    own = [s for s in series if s != PUBLISHED]
+    own_series = [s for s in series if s != PUBLISHED]
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     shape: dict[str, Any] = {"ncols": 1, "nrows": len(sizes), "height_ratios": sizes}
     shape |= {"sharey": False, "sharex": same, "xlabel": xlabel, "grid": "x"}
@@ -187,13 +187,15 @@ def share_dots(
         for ax, rows in zip(axes, panels.values(), strict=True):
             name_rows(ax, list(rows))
             for s in series:
-                known = {
+                printed_shares = {
                     y: x for y, row in enumerate(rows.values()) if (x := row.get(s)) is not None
                 }
                 look: dict[str, Any] = {"linestyle": "", "zorder": 3, "clip_on": False, "label": s}
-                look |= TICK | {"markersize": 10} if s == PUBLISHED else mark(own.index(s), 6)
-                if known:
-                    ax.plot(list(known.values()), list(known), **look)
+                look |= (
+                    TICK | {"markersize": 10} if s == PUBLISHED else mark(own_series.index(s), 6)
+                )
+                if printed_shares:
+                    ax.plot(list(printed_shares.values()), list(printed_shares), **look)
             ax.set_xlim(left=0)
             ax.tick_params(labelbottom=True)
             ax.tick_params(axis="y", pad=8)

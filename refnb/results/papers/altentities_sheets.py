@@ -64,18 +64,21 @@ def answers_that_earned(
     """Collect, in the order of a domain's questions, all answers that earned so much (0 wrong, 1 right) by a system's
     outcomes on them: id, credit."""
     earned = dict(zip(outcomes.id, outcomes.credit, strict=True))
-    found, lost = list[SheetRow](), list[str]()
+    answers, without_outcome = list[SheetRow](), list[str]()
     for q in questions:
         for i in range(len(q.expressions)):
             answer = SheetRow(q, i)
             if answer.id not in earned:
-                lost.append(answer.id)
+                without_outcome.append(answer.id)
             elif earned[answer.id] == credit:
-                found.append(answer)
-    if lost:
+                answers.append(answer)
+    if without_outcome:
         do = "take the questions that the system answered"
-        raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}", do=do)
-    return found
+        raise DataError(
+            f"{len(without_outcome)} expressions have no outcome, the first is {without_outcome[0]}",
+            do=do,
+        )
+    return answers
 
 # %% ../../../nbs/results/papers/03_altentities_sheets.ipynb #bd2ab4ad
 def write_labellings(
@@ -83,7 +86,7 @@ def write_labellings(
 ) -> list[Path]:
     """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
     files, KIND-DOMAIN.csv; none that is there is touched."""
-    k, wanted = the_labelling(kind), dict[Path, str]()
+    k, text_of_path = the_labelling(kind), dict[Path, str]()
     for domain in filter(answers.get, k.domains):
         path = Path(folder) / f"{kind}-{domain}.csv"
         if path.exists():  # it may be filled in
@@ -100,13 +103,13 @@ def write_labellings(
             beside = " / ".join(c.name for c in others(q))
             asked = [d.id, q.question, q.meant.name, beside, text.strip()]
             lines.append(csv_line([*asked, "; ".join(guessed), ""]))
-        wanted[path] = "".join(lines)
-    return [write_atomic(path, text) for path, text in wanted.items()]
+        text_of_path[path] = "".join(lines)
+    return [write_atomic(path, text) for path, text in text_of_path.items()]
 
 # %% ../../../nbs/results/papers/03_altentities_sheets.ipynb #53184472
 def read_labels(path: str | Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
-    k, found = the_labelling(kind), dict[str, tuple[str, ...]]()
+    k, labels_of_id = the_labelling(kind), dict[str, tuple[str, ...]]()
     for id, text, where in filled_lines(path, "label"):
         pieces = (" ".join(piece.split()).lower() for piece in text.split(";"))
         labels = tuple(dict.fromkeys(filter(None, pieces)))
@@ -116,8 +119,8 @@ def read_labels(path: str | Path, kind: str) -> dict[str, tuple[str, ...]]:
         if len(labels) > 1 and not k.several:
             what = f"{len(labels)} labels, {' and '.join(labels)}"
             raise FormatError(what, where, "an error has one type: keep the first that fits")
-        found[id] = labels
-    return found
+        labels_of_id[id] = labels
+    return labels_of_id
 
 # %% ../../../nbs/results/papers/03_altentities_sheets.ipynb #bcc71cdb
 def shares_by_hand(folder: str, kind: str, domain: str) -> tuple[dict[str, float], int, str]:

@@ -52,21 +52,21 @@ class BookRows:
         alone = (
             dict(zip(tasks, (NAMED_BOOK, SPLIT[NAMED_BOOK]))) if task == "bookcoref/gold" else {}
         )
-        for x in systems:
-            found = {t: run_counts(x, t, s) for t in tasks}
-            for t in alone if not x.startswith("published/") else ():
-                found[t] = found[t] or run_counts(x, alone[t], s)
-            self.found[x] = found
+        for system in systems:
+            counts_of_task = {t: run_counts(system, t, s) for t in tasks}
+            for t in alone if not system.startswith("published/") else ():
+                counts_of_task[t] = counts_of_task[t] or run_counts(system, alone[t], s)
+            self.found[system] = counts_of_task
 
     def scores(
         self, system: str, setting: str, books: Sequence[str]
     ) -> tuple[dict[str, Prf], Lack | None]:
         "Compute scores over some books, or explain why there are none: never over fewer books than asked."
         task = SPLIT[self.task] if setting == "split" else self.task
-        found = self.found[system][task]
-        if found and not set(books) - set(found.counts):
-            return pooled(found.counts, setting, books), None
-        if found and system != "pattern-matching":
+        counts = self.found[system][task]
+        if counts and not set(books) - set(counts.counts):
+            return pooled(counts.counts, setting, books), None
+        if counts and system != "pattern-matching":
             return {}, hub_lack("bookcoref-gold")
         return {}, run_lack(system, task, self.s)
 
@@ -108,10 +108,10 @@ def bars(
                 at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
                 heights = [values.get(n, 0) for n in names]
                 ax.bar(at, heights, width * 0.92, label=system, zorder=2, **bar_style(k))
-                for x, n in zip(at, names, strict=True):
+                for place, n in zip(at, names, strict=True):
                     if n in paper:
                         half = width * 0.45
-                        ax.plot([x - half, x + half], [paper[n]] * 2, **stroke)
+                        ax.plot([place - half, place + half], [paper[n]] * 2, **stroke)
             ax.set_xticks(range(len(names)), names)
             ax.set_ylim(0, 100)
     return fig

@@ -72,12 +72,12 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
     def without_seed(name: str) -> dict[str, Any]:
         return {k: v for k, v in split_variant(name)[1].items() if k != "seed"}
 
-    places, known = places_of_summaries(s), {system}
+    places, systems = places_of_summaries(s), {system}
     for place in places:
         paths = find_summaries(place, task, split_variant(system)[0], variants=True)
-        known |= {read_summary(path).info.system for path in paths}
+        systems |= {read_summary(path).info.system for path in paths}
     counts, names = [], []
-    for name in sorted(name for name in known if without_seed(name) == without_seed(system)):
+    for name in sorted(name for name in systems if without_seed(name) == without_seed(system)):
         if found := the_summary(task, name, s.runs, places, the_usual(name)):
             counts.append(counted_links(found[1].counts)["template pair"])
             names.append(f"{found[1].info.system}@{found[1].info.hash}")
@@ -97,18 +97,18 @@ def add_cell(
     if runs.lack:
         report.add(row, column, needs=runs.lack)
         return None
-    t, why = together(runs.counts, score), ""
+    t, cause = together(runs.counts, score), ""
     if (paper := report.printed_in(column).get(row)) is not None:
         pairs = sorted(set().union(*runs.counts))
         each = [together([{p: r.get(p, Links())} for r in runs.counts], score).mean for p in pairs]
         least, most = (math.floor(100 * x + 1e-9) / 100 for x in (min(each), max(each)))
         if least <= paper <= most:  # printed with two digits, cut off
-            why = "the submission's texts have one template, these "
-            why += f"{len(pairs)} pairs, on which it is {least:.2f} to {most:.2f}"
+            cause = "the submission's texts have one template, these "
+            cause += f"{len(pairs)} pairs, on which it is {least:.2f} to {most:.2f}"
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     n = sum(c.texts for c in runs.counts[0].values())
     cell = report.add(
-        row, column, t.mean, source=run, n=n, because=why, cause="data" if why else ""
+        row, column, t.mean, source=run, n=n, because=cause, cause="data" if cause else ""
     )
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
     for name in runs.names:
@@ -131,13 +131,13 @@ def runs_of_title(title: str, task: str, s: Settings, before: str = "") -> Runs:
 def add_systems(
     report: Report,  # a Report, whose columns are numbers of entities
     titles: Sequence[str],  # of published systems
-    ours: Sequence[str],  # systems of this package
+    own_systems: Sequence[str],  # systems of this package
     variant: str,  # of the texts
     s: Settings,  # where reports are
     score: str = "accuracy",  # or lenient, or f1
 ):
     "Add rows of systems, and of chance, with two, three and four entities."
-    for row in (*titles, *(OUR_ROWS + x for x in ours)):
+    for row in (*titles, *(OUR_ROWS + x for x in own_systems)):
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
             if report.sample:
@@ -162,7 +162,7 @@ def add_variants(
     entities: int,  # names in a text
     titles: Sequence[str],  # of published systems that were trained on KITMUS,
     # as the columns name them
-    ours: Sequence[str],  # systems of this package
+    own_systems: Sequence[str],  # systems of this package
     s: Settings,  # where reports are
     score: str = "accuracy",  # or lenient, or f1
     fewer: Sequence[int] = (),  # other numbers of names, with rows of their own where
@@ -171,7 +171,7 @@ def add_variants(
     "Add columns of systems, and chance, for some variants."
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
-        for column in (*titles, *(OUR_ROWS + x for x in ours)):
+        for column in (*titles, *(OUR_ROWS + x for x in own_systems)):
             if report.sample:
                 report.add(variant, column, reason=NOT_ASKED)
                 continue
@@ -185,7 +185,7 @@ def add_variants(
                 name = f"kitmus-trained / {title}"
                 if kitmus_scores(folder_of(name), task, s).listed:
                     add_cell(report, row, title, task, published_runs(name, task, s), score)
-            for system in ours:
+            for system in own_systems:
                 if (own := own_runs(system, task, s)).counts:
                     add_cell(report, row, OUR_ROWS + system, task, own, score)
         report.add(f"all variants, {n} entities", "random", 1 / n, source="chance", basis="chance")
