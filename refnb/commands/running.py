@@ -39,17 +39,17 @@ OUTCOME_WORDS = {
 }
 
 
-def unread_counts(done: Any, answers: dict) -> dict[str, int]:
+def unread_counts(run: Any, answers: dict) -> dict[str, int]:
     "Count why replies of a language model were not read."
     from refnb.core.runs import ClusterAnswer
 
-    if done.kind is ClusterAnswer:
-        whys = [why for a in answers.values() for why in a.unread]
-    elif "form" in done.info.settings:
-        whys = [OUTCOME_WORDS.get(a.reason, a.reason) for a in answers.values() if a.reason]
+    if run.kind is ClusterAnswer:
+        reasons = [why for a in answers.values() for why in a.unread]
+    elif "form" in run.info.settings:
+        reasons = [OUTCOME_WORDS.get(a.reason, a.reason) for a in answers.values() if a.reason]
     else:
-        whys = []
-    return dict(Counter(whys).most_common())
+        reasons = []
+    return dict(Counter(reasons).most_common())
 
 
 def result_of(run: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def run_of(name: str, s: Settings) -> Any:
 
 
 def read_scored_answers(
-    what: str, gold: str, s: Settings
+    source: str, gold: str, s: Settings
 ) -> tuple[list[Question], list[Answer]] | None:
     """Read the answers of a file or of a run that is here, and its questions, or those that `gold`, a task or a file,
     names. None: there is no such run, but its summary may be here."""
@@ -39,16 +39,16 @@ def read_scored_answers(
     from refnb.core.answer_files import read_answers
     from refnb.results.scores import questions_of_run
 
-    run, do = run_of(what, s), "name the questions with --gold FILE"
-    if not run and not Path(what).is_file():
+    run, do = run_of(source, s), "name the questions with --gold FILE"
+    if not run and not Path(source).is_file():
         return None
     if not run and not gold:
-        raise CallError("answers alone cannot be scored", what, do)
+        raise CallError("answers alone cannot be scored", source, do)
     if gold:
         questions = as_task(gold, s, ["choice"]).questions
     else:
         questions = questions_of_run(run, s, do)
-    return questions, list(run.answers().values()) if run else read_answers(what, questions)
+    return questions, list(run.answers().values()) if run else read_answers(source, questions)
 
 
 def outcomes_of(source: str, gold: str, s: Settings) -> Any:

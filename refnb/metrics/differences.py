@@ -113,7 +113,7 @@ def entity_changes(
             held.setdefault(p, Counter())[g] += 1
     rows = {}
     for g in sorted(went, key=lambda g: (-n[g], g)):
-        best, found = m.partner.get(g, -1), went[g].total()
+        best, n_found = m.partner.get(g, -1), went[g].total()
         # of several that are as full, the partner
         home = max(went[g], key=lambda p: (went[g][p], p == best), default=-1)
         most = went[g][home]
@@ -121,25 +121,25 @@ def entity_changes(
         names = [printable(cluster_name(gold.names, k), 30) for k, _ in strangers.most_common(3)]
         more = f", +{len(strangers) - 3}" if len(strangers) > 3 else ""
         verdict: EntityChange = "vanished"
-        if found and found >= found_at_least * n[g]:
-            apart, strange = 1 - most / found, strangers.total() / (most + strangers.total())
+        if n_found and n_found >= found_at_least * n[g]:
+            apart, strange = 1 - most / n_found, strangers.total() / (most + strangers.total())
             split, merged = apart > apart_at_most, strange > strange_at_most
             if split and (apart >= strange or not merged):
                 verdict = "split"
             else:
                 verdict = "merged" if merged else "whole"
-        known = held[best].total() if best in held else 0
+        n_known = held[best].total() if best in held else 0
         rows[g] = (
             cluster_name(gold.names, g),
             n[g],
-            found,
-            n[g] - found,
+            n_found,
+            n[g] - n_found,
             went[g][best],
             len(went[g]),
             most,
             best if best >= 0 else None,
             sizes[best],
-            sizes[best] - known,
+            sizes[best] - n_known,
             ", ".join(names) + more,
             verdict,
         )
@@ -209,10 +209,10 @@ def compare_texts(
     edges = {start, stop, *(at for at in sentence_starts(text) if start < at < stop)}
     for sentence in pairwise(sorted(edges)):
         tokens = window_tokens(text, *sentence)
-        for who, boxes in zip(("gold", "predicted"), sides):
+        for side_name, boxes in zip(("gold", "predicted"), sides):
             look = boxed(tokens, sentence[0], boxes)
             rich += f"<div>{look.html}</div>"
-            lines.append(f"{who:<10} {look.text}")
+            lines.append(f"{side_name:<10} {look.text}")
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
     key = (
         f'<span style="background:{PALE};color:#1b1b1b;border:{_BORDERS[s]} #1b1b1b;border-radius:3px;'

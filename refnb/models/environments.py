@@ -69,7 +69,7 @@ def environments(
     "List the environments that can be set up: the package's, and those of your systems."
     s = s or load_settings()
     own = packaged("data/live")
-    found = {
+    entry_of_name = {
         k: (e, own) for k, e in read_yaml(own / "environments.yaml", dict[str, Environment]).items()
     }
     for name, entry in entries_of("live", s).items():
@@ -78,10 +78,11 @@ def environments(
                 e = msgspec.convert(described, Environment)
             except msgspec.ValidationError as fault:
                 raise CallError(str(fault), f"{name}, environment") from None
-            found[name] = (e, entry.path.parent.resolve())
+            entry_of_name[name] = (e, entry.path.parent.resolve())
     home = Path(s.cache) / "environments"
     return {
-        k: EnvironmentPlace(k, e, files, home / safe_name(k)) for k, (e, files) in found.items()
+        k: EnvironmentPlace(k, e, files, home / safe_name(k))
+        for k, (e, files) in entry_of_name.items()
     }
 
 
@@ -91,11 +92,11 @@ def the_environment(
 ) -> EnvironmentPlace:
     "Find an environment by its name, or by that of a system that runs in it."
     s = s or load_settings()
-    known, entry = environments(s), entries_of("live", s).get(name)
+    places, entry = environments(s), entries_of("live", s).get(name)
     named = entry.data.get("environment") if entry else name
-    if found := known.get(named if isinstance(named, str) else name):
-        return found
-    raise CallError(f"unknown environment {name!r}", do=nearest(name, known))
+    if place := places.get(named if isinstance(named, str) else name):
+        return place
+    raise CallError(f"unknown environment {name!r}", do=nearest(name, places))
 
 # %% ../../nbs/models/02_environments.ipynb #1249f2fd
 READY_FILE, PYTHON = "ready.json", f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -136,7 +137,7 @@ def _ran(command: list[Any], doing: str, p: EnvironmentPlace) -> None:
     ours, at = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"), f"environment {p.name}"
     env = {k: v for k, v in os.environ.items() if k not in ours} | {"GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             list(map(str, command)),
             env=env,
             capture_output=True,
@@ -146,11 +147,11 @@ def _ran(command: list[Any], doing: str, p: EnvironmentPlace) -> None:
         )
     except OSError as e:
         raise DataError(f"{doing} failed: {(e.strerror or str(e)).lower()}", at) from None
-    if done.returncode:
-        lines = [x.strip() for x in (done.stderr or done.stdout).splitlines() if x.strip()]
+    if process.returncode:
+        lines = [x.strip() for x in (process.stderr or process.stdout).splitlines() if x.strip()]
         errors = [x.removeprefix("ERROR:").strip() for x in lines if x.startswith("ERROR:")]
-        why = (errors[:1] or lines[-1:] or [f"status {done.returncode}"])[0]
-        raise DataError(f"{doing} failed: {why}", at, "the same command starts over")
+        reason = (errors[:1] or lines[-1:] or [f"status {process.returncode}"])[0]
+        raise DataError(f"{doing} failed: {reason}", at, "the same command starts over")
 
 
 def _fetch_code(p: EnvironmentPlace, s: Settings, say: Callable[[str], Any]) -> Path:
@@ -176,11 +177,15 @@ def _make(p: EnvironmentPlace, s: Settings, wheels: str, say: Callable[[str], An
             what = f"shares {module} with refnb, which is not installed"
             raise DataError(what, f"environment {p.name}", "pip install 'refnb[models]'")
     say(f"{p.name}: making an environment in {p.folder}")
-    own = not find_spec("pip")  # then the environment gets a pip of its own
-    without = [] if own else ["--without-pip"]
+    needs_pip = not find_spec("pip")  # then the environment gets a pip of its own
+    without = [] if needs_pip else ["--without-pip"]
     _ran([sys.executable, "-m", "venv", *without, p.folder], "making it", p)
     code = [str(_fetch_code(p, s, say))] if p.made_of.repository else []
-    pip = [p.python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", p.python]
+    pip = (
+        [p.python, "-m", "pip"]
+        if needs_pip
+        else [sys.executable, "-m", "pip", "--python", p.python]
+    )
     pip += "install --quiet --disable-pip-version-check --no-input --no-deps".split()
     pip += ["--require-hashes", "--no-build-isolation"]
     pip += ["--no-index"] if wheels or s.offline else []

@@ -401,13 +401,13 @@ def fate_of_report(name: str, files: dict[str, bytes], reports: str | Path) -> F
     def cells(text: bytes) -> dict[tuple[str, str], str]:
         return {(c["row"], c["column"]): c["ours"] for c in csv_rows(text.decode())}
 
-    had, has = cells(before), cells(files[csv])
-    lost = {at for at, ours in had.items() if ours and not has.get(at)}
+    cells_before, cells_after = cells(before), cells(files[csv])
+    emptied = {at for at, ours in cells_before.items() if ours and not cells_after.get(at)}
     if fault:  # a notebook that was changed may show other rows
-        lost &= has.keys()
+        emptied &= cells_after.keys()
     # there are more inputs, but one that gave numbers is missing
     grown = old.inputs.items() < new.inputs.items()
-    return "kept" if lost and not grown else "changed"
+    return "kept" if emptied and not grown else "changed"
 
 
 def cannot_write(e: OSError, reports: str | Path) -> DataError:

@@ -36,32 +36,32 @@ def compare_systems(
     "Make a table of systems on the items that count for all of them; the others are compared with the first."
     if len(systems) < 2:
         raise CallError("one system has nobody beside it", do="name two or more")
-    found = {name: counted(o, mode).set_index("id") for name, o in systems.items()}
-    (first, yours), *others = found.items()
-    ids = [i for i in yours.index if all(i in o.index for _, o in others)]
+    counted_outcomes = {name: counted(o, mode).set_index("id") for name, o in systems.items()}
+    (first, first_outcomes), *rivals = counted_outcomes.items()
+    ids = [i for i in first_outcomes.index if all(i in o.index for _, o in rivals)]
     if not ids:
         raise DataError("these systems answered no question in common", " and ".join(systems))
-    docs = yours.doc_key[ids]
-    credits = {name: o.credit[ids] for name, o in found.items()}
+    docs = first_outcomes.doc_key[ids]
+    credits = {name: o.credit[ids] for name, o in counted_outcomes.items()}
     groups = {metric: pd.Series(True, index=ids)}
     if by:
-        label = labels(yours.loc[ids], by)
+        label = labels(first_outcomes.loc[ids], by)
         groups |= {value: label == value for value in sorted(label.dropna().unique())}
 
-    pairs = {n: paired_difference(credits[n], credits[first], docs) for n, _ in others}
+    pairs = {n: paired_difference(credits[n], credits[first], docs) for n, _ in rivals}
     corrected = dict(zip(pairs, holm([d.p for d in pairs.values()]), strict=True))
-    most = max(len(o) for o in found.values())
-    whole = f"{len(ids):,} items"
-    if len(ids) < most:
-        few = min(found, key=lambda name: len(found[name]))
-        whole = f"the {len(ids):,} of {most:,} items that all answered ({few} {len(found[few]):,})"
+    largest = max(len(o) for o in counted_outcomes.values())
+    items_shared = f"{len(ids):,} items"
+    if len(ids) < largest:
+        shortest = min(counted_outcomes, key=lambda name: len(counted_outcomes[name]))
+        items_shared = f"the {len(ids):,} of {largest:,} items that all answered ({shortest} {len(counted_outcomes[shortest]):,})"
     parameters = {"systems": list(systems), "by": by, "mode": mode}
     r = Report("own/leaderboard", mode=mode, parameters=parameters)
     title = title or f"{len(systems)} systems"
-    about = f"{title}, on {whole}, of {docs.nunique():,} documents; differences from {first}"
+    about = f"{title}, on {items_shared}, of {docs.nunique():,} documents; differences from {first}"
     note = "p: paired over documents, by Student's t"
-    if others[1:]:
-        note += f", and corrected for {len(others)} comparisons as Holm does; intervals are not"
+    if rivals[1:]:
+        note += f", and corrected for {len(rivals)} comparisons as Holm does; intervals are not"
     notes = [f"{note}."]
     no_answer = {n: int(o.reason.isin(["missing", "failed"]).sum()) for n, o in systems.items()}
     if told := [f"{name} {n:,}" for name, n in no_answer.items() if n]:

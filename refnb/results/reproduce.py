@@ -103,8 +103,8 @@ def has_run(system: str, task: str) -> bool:
     return any([here, *(find_summaries(place, task, system) for place in places_of_summaries(s))])
 
 
-def table_job(name: str, given: dict[str, Any], sample: bool = False) -> TableJob:
-    """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`. `sample`
+def table_job(name: str, values: dict[str, Any], sample: bool = False) -> TableJob:
+    """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `values`. `sample`
     answers the sample instead of the real task."""
     path = notebook_of(name)
     if path is None:
@@ -113,20 +113,20 @@ def table_job(name: str, given: dict[str, Any], sample: bool = False) -> TableJo
     if "out" not in declared:
         do = "the batch names the folder of reports by it"
         raise FormatError("declares no parameter `out`", path.name, do)
-    if "out" in given:
+    if "out" in values:
         raise CallError("`out` is set by the batch", path.name, "say --out instead")
-    parameters = bind(declared, given, path.name)
-    if sample and paper != OWN_PAPER and "task" in parameters and "task" not in given:
+    parameters = bind(declared, values, path.name)
+    if sample and paper != OWN_PAPER and "task" in parameters and "task" not in values:
         parameters["task"] = f"sample/{paper}"
     task = parameters.get("task", "")
     if (
         paper != OWN_PAPER
-        and "task" in given
+        and "task" in values
         and task != declared["task"].default
         and not is_task(task)
     ):
         raise CallError(f"unknown task {task!r}", f"{path.name}, task", nearest(task, tasks()))
-    for system in parameters.get("systems", []) if "systems" in given else []:
+    for system in parameters.get("systems", []) if "systems" in values else []:
         if not is_system(split_hash(system)[0]) and not has_run(system, task):
             do = nearest(system, system_names())
             raise CallError(f"unknown system {system!r}", f"{path.name}, systems", do)

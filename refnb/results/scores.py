@@ -112,16 +112,16 @@ def no_run(system: str, task: str) -> Lack:
     return Lack("run", what, f"refnb run {task} {system}", "run")
 
 # %% ../../nbs/results/00_scores.ipynb #e8d198bc
-def split_run_name(what: str, s: Settings | None = None) -> tuple[str, str]:
+def split_run_name(full_name: str, s: Settings | None = None) -> tuple[str, str]:
     "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
-    for i in (i for i, c in enumerate(what) if c == ":"):
-        path, system = what[:i], what[i + 1 :]
+    for i in (i for i, c in enumerate(full_name) if c == ":"):
+        path, system = full_name[:i], full_name[i + 1 :]
         if system and Path(path).is_file():
             name = split_hash(system)[0]
             known = is_system(name, s)
             shapes = find_system(name, s).shapes if known else ("choice", "clusters")
             return as_task(path, s, shapes).name, system
-    task, _, system = what.partition(":")
+    task, _, system = full_name.partition(":")
     return task, system
 
 

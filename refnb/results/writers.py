@@ -152,10 +152,10 @@ def about(r: Any) -> str:
 
 def source_line(r: Any) -> str:
     "Name the sources of a report, and link its other forms."
-    own, name = r.sample or r.name.split("/")[0] == OWN_PAPER, r.name.partition("/")[2]
+    is_own, name = r.sample or r.name.split("/")[0] == OWN_PAPER, r.name.partition("/")[2]
     notebook = f"nbs/tables/{r.name}.ipynb"
     by = f"[its notebook](../../{notebook})" if not r.unusual else f"`{notebook}`"
-    by = "this package" if own else by
+    by = "this package" if is_own else by
     of = [", ".join(f"{repo} ({date})" for repo, date in dates_of(r.made_from()).items())]
     of += [f"{len(r.runs)} run{'s' * (len(r.runs) > 1)}"] if r.runs else []
     made = f"Made by {by}" + (f" from {' and '.join(filter(None, of))}" if any(of) else "")

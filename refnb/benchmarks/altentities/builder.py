@@ -220,12 +220,15 @@ def flag_reason(q: Offer, expression: str, before: Sequence[str] = ()) -> list[s
     pattern = name_pattern(q.meant.name)
     # Python has no classes of letters and numbers
     pattern = pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
-    shown = [] if q.domain == "SONGS" else [f" {letters_only(c.description)} " for c in q.choices]
+    texts_shown = (
+        [] if q.domain == "SONGS" else [f" {letters_only(c.description)} " for c in q.choices]
+    )
     flags = {
         "name": bool(pattern and re.search(pattern, plain, re.I)),
         "position": says_place(plain),
         "repeated": words in map(letters_only, before),
-        "copied": len(words.split()) >= COPIED and any(f" {words} " in text for text in shown),
+        "copied": len(words.split()) >= COPIED
+        and any(f" {words} " in text for text in texts_shown),
     }
     return [flag for flag, holds in flags.items() if holds]
 

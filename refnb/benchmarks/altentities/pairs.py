@@ -234,13 +234,13 @@ def draw_pairs(
 ) -> list[DrawnPair]:
     "Draw pairs of a domain in random order, no pair twice."
     wanted = wanted_pairs(domain) if wanted is None else wanted
-    known = USED[DOMAINS[the_domain(domain)]]
+    methods = USED[DOMAINS[the_domain(domain)]]
     for method in wanted:
-        if method not in known:
+        if method not in methods:
             wrong = f"{method!r} is not a sampling method of {domain}"
-            raise CallError(wrong, "draw", nearest(method, known))
+            raise CallError(wrong, "draw", nearest(method, methods))
 
-    rng, used, drawn = random.Random(f"{seed}:{domain}"), set(), []
+    rng, pairs_used, drawn_pairs = random.Random(f"{seed}:{domain}"), set(), []
     pools = {}  # a section of one thing has no pair
     for section in SECTIONS[DOMAINS[domain]]:
         pool = sorted(c.of(domain, section), key=lambda e: e.url)
@@ -260,8 +260,8 @@ def draw_pairs(
         for i, j in streams[method]():
             a, b = pool[i], pool[j]
             pair, names = frozenset((a.url, b.url)), told_names(a, b)
-            if pair not in used and as_seen(names[0]) != as_seen(names[1]):
-                used.add(pair)
+            if pair not in pairs_used and as_seen(names[0]) != as_seen(names[1]):
+                pairs_used.add(pair)
                 yield a, b
 
     for method in ORDER:
@@ -270,16 +270,18 @@ def draw_pairs(
             continue
         streams = {section: fresh(method, section) for section in pools}
         shares = apportioned(n, {section: SHOWING[domain][section] for section in pools})
-        found = []
+        new_pairs = []
         for section, share in shares.items():
-            found += [(section, [*pair]) for pair in islice(streams[section], share)]
+            new_pairs += [(section, [*pair]) for pair in islice(streams[section], share)]
         for section, stream in streams.items():  # where a section has too few, others have more
-            found += [(section, [*pair]) for pair in islice(stream, n - len(found))]
-        for section, pair in found:
+            new_pairs += [(section, [*pair]) for pair in islice(stream, n - len(new_pairs))]
+        for section, pair in new_pairs:
             rng.shuffle(pair)
-            drawn.append(DrawnPair(domain, method, section, (pair[0], pair[1]), rng.randrange(2)))
-    rng.shuffle(drawn)
-    return drawn
+            drawn_pairs.append(
+                DrawnPair(domain, method, section, (pair[0], pair[1]), rng.randrange(2))
+            )
+    rng.shuffle(drawn_pairs)
+    return drawn_pairs
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9c2d5696
 SHARES = {"train": 0.70, "dev": 0.15, "test": 0.15}

@@ -339,7 +339,7 @@ def expression_questions(
     "Make questions to a system from a question of the corpus, one for each expression."
     the_description(setting, q.topic)
     before = (f"{opening(q, opened)}\n" if opened is not None else "") + f"{q.question}\n"
-    options, made = tuple(option(c, setting) for c in q.choices), []
+    options, questions = tuple(option(c, setting) for c in q.choices), []
     for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
         meta: Meta = {
@@ -354,15 +354,15 @@ def expression_questions(
             "names target": names_target(q, e),
         }
         chars, right = (at, at + len(e.strip())), (q.target_index,)
-        made.append(Question(f"{q.key}-{i}", q.key, before + e, chars, options, right, meta))
-    return made
+        questions.append(Question(f"{q.key}-{i}", q.key, before + e, chars, options, right, meta))
+    return questions
 
 
 def parse_altentities_questions(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a file of the release's form, as `refnb build expressions` writes it; `where` is its name, also in ids."
     split = Path(where).name.partition(".")[0] or "given"
-    found = parse_altentities(data, where, split)
-    return [made for q in found for made in expression_questions(q)]
+    questions_read = parse_altentities(data, where, split)
+    return [made for q in questions_read for made in expression_questions(q)]
 
 
 def sample_altentities(s: Settings | None = None) -> list[Question]:

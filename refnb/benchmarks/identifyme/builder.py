@@ -314,10 +314,10 @@ def rejection_reason(
         return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     if (named := sum(map(bool, d.names))) < rules.min_entities:
         return f"{named} named clusters, fewer than {rules.min_entities}"
-    others = 100 * (mentions.entity == "").mean()
-    if others > 100 * rules.max_others:
+    percent_unnamed = 100 * (mentions.entity == "").mean()
+    if percent_unnamed > 100 * rules.max_others:
         most = f"more than {100 * rules.max_others:g} %"
-        return f"{others:.1f} % of the mentions have no named entity, {most}"
+        return f"{percent_unnamed:.1f} % of the mentions have no named entity, {most}"
     return ""
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a0bebc1f

@@ -99,23 +99,23 @@ def replay_edits(
     "Do again what a person did."
     names, owner = list(w.names), {s: k for k, c in enumerate(w.clusters) for s in c}
     for i, e in enumerate(edits):
-        others = [n for k, n in enumerate(names) if e.do != "rename" or k != e.who]
+        other_names = [n for k, n in enumerate(names) if e.do != "rename" or k != e.who]
         meant = {"merge": (e.who, e.into), "new": (), "split": (), "remove": ()}.get(e.do, (e.who,))
-        wrong = ""
+        fault = ""
         if e.do not in ("merge", "rename") and not 0 <= e.at.start <= e.at.end < w.size:
-            wrong = f"{list(e.at)} is not a span of the window's {w.size:,} words"
+            fault = f"{list(e.at)} is not a span of the window's {w.size:,} words"
         elif e.do == "add" and e.at in owner:
-            wrong = f"{list(e.at)} is a mention already"
+            fault = f"{list(e.at)} is a mention already"
         elif e.do in ("move", "remove", "split") and e.at not in owner:
-            wrong = f"{list(e.at)} is no mention"
+            fault = f"{list(e.at)} is no mention"
         elif lost := [k for k in meant if not 0 <= k < len(names)]:
-            wrong = f"there is no character {lost[0]}"
+            fault = f"there is no character {lost[0]}"
         elif e.do == "merge" and e.who == e.into:
-            wrong = f"character {e.who} is merged with itself"
+            fault = f"character {e.who} is merged with itself"
         elif e.do in ("new", "split", "rename"):
-            wrong = fault_of_name(e.name, others)
-        if wrong:
-            raise FormatError(wrong, f"{where}, field edits[{i}]")
+            fault = fault_of_name(e.name, other_names)
+        if fault:
+            raise FormatError(fault, f"{where}, field edits[{i}]")
 
         if e.do in ("add", "move"):
             owner[e.at] = e.who
@@ -163,11 +163,11 @@ class Correction(Record):
 
 def window_identity(w: Document, d: Document, number: int, length: int) -> Checked:
     "Identify a window of a book."
-    text, given = (
+    text, shown_hash = (
         hashlib.sha256(json.dumps(x).encode()).hexdigest()[:16]
         for x in (w.sentences, [w.names, w.clusters])
     )
-    return Checked(d.doc_key, number, length, text, given)
+    return Checked(d.doc_key, number, length, text, shown_hash)
 
 
 def crossing(spans: Iterable[Span]) -> list[Span]:

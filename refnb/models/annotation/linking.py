@@ -44,20 +44,28 @@ def name_words(words: Sequence[str]) -> NameWords:
     "Extract the content words and the title of a name or a mention."
     low = [w.lower().rstrip(".") for w in words]
     titles = [w for w in low if w in GENDERED_TITLES]
-    found = content(low) - GENDERED_TITLES.keys()
-    return found or frozenset(titles), GENDERED_TITLES[titles[0]] if titles else ""
+    content_words = content(low) - GENDERED_TITLES.keys()
+    return content_words or frozenset(titles), GENDERED_TITLES[titles[0]] if titles else ""
 
 
 def name_fit(words: Sequence[str], name: NameWords) -> float:
     "Score how well a mention fits a name; -inf: not at all."
-    (own, title), (its, its_title), never = name_words(words), name, float("-inf")
-    proper = any(w[:1].isupper() and w.lower() in own & its for w in words)
-    others = len(own - its)
+    (mention_words, title), (words_of_name, its_title), never = (
+        name_words(words),
+        name,
+        float("-inf"),
+    )
+    proper = any(w[:1].isupper() and w.lower() in mention_words & words_of_name for w in words)
+    n_other_words = len(mention_words - words_of_name)
     if title and its_title and title != its_title:
         return never
-    if not proper and (words[-1].lower() not in own & its or others > 1):
+    if not proper and (words[-1].lower() not in mention_words & words_of_name or n_other_words > 1):
         return never
-    return len(own & its) / len(its) - 0.1 * others + 0.5 * (title == its_title)
+    return (
+        len(mention_words & words_of_name) / len(words_of_name)
+        - 0.1 * n_other_words
+        + 0.5 * (title == its_title)
+    )
 
 
 class RuleLinker:

@@ -104,18 +104,18 @@ class BookMentions:
         d: Document,
         net: Any,
         more: Iterable[Span] = (),  # mentions that are wanted in any case
-        given: Sequence[Span] | None = None,  # all mentions, if known
+        mentions: Sequence[Span] | None = None,  # all mentions, if known
         vectors: Vectors | None = None,  # of its words, if it was read before
     ):
-        self.document, self.net, self.more, self.given = d, net, set(more), given
+        self.document, self.net, self.more, self.given = d, net, set(more), mentions
         self.read = vectors.parts if vectors else None
         self._bank: Any = None
 
-    def bank(self, wanted: Iterable[Span] = ()) -> Any:
+    def bank(self, spans: Iterable[Span] = ()) -> Any:
         "Return mentions and scores of links; read the book again if it was read without the wanted."
         from refnb.models.coreference.texts import encoded_text
 
-        self.more.update(wanted)
+        self.more.update(spans)
         if self._bank is None or not self.more <= set(self._bank.spans):
             text, more = encoded_text(self.document), sorted(self.more)
             self._bank = self.net.bank(text, self.given, more, self.read)

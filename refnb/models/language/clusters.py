@@ -135,29 +135,29 @@ def merged_passages(
     replies: Sequence[Reply],  # one for each passage
 ) -> ClusterAnswer:
     "Merge the replies about a document's passages into its clusters."
-    found = dict[tuple[int, str], set[Span]]()
+    spans_of = dict[tuple[int, str], set[Span]]()
     entity = dict[Span, tuple[int, str]]()
     unread = []
-    known = {name.lower(): name for name in d.names}
+    name_of_lower = {name.lower(): name for name in d.names}
     for k, (p, r) in enumerate(zip(passages(d, the_form(form)), replies, strict=True)):
         copy = split_reasoning(r.text).answer[: 50 * len(p.tokens) + 1000]  # some have no end
-        seen = place_marks(p.tokens, copy)
+        placed = place_marks(p.tokens, copy)
         if r.finish in ("content_filter", "refusal"):
             unread.append("refused")
         elif r.finish == "length":
             unread.append("cut: raise decoding.max_tokens")
-        elif seen.copied < 0.5:
+        elif placed.copied < 0.5:
             unread.append("no copy of the passage")
-        for span, label in seen.spans:
+        for span, label in placed.spans:
             span, name = Span(span.start + p.start, span.end + p.start), label.lower()
-            if known and name not in known:
+            if name_of_lower and name not in name_of_lower:
                 continue
-            e = (-1 if known or label[:1].isupper() else k, known.get(name, name))
+            e = (-1 if name_of_lower or label[:1].isupper() else k, name_of_lower.get(name, name))
             if entity.setdefault(span, e) == e:
-                found.setdefault(e, set()).add(span)
-    named = {tidy([cluster])[0]: name for (_, name), cluster in found.items()}
+                spans_of.setdefault(e, set()).add(span)
+    named = {tidy([cluster])[0]: name for (_, name), cluster in spans_of.items()}
     clusters = tuple(sorted(named))
-    names = tuple(named[c] for c in clusters) if known else ()
+    names = tuple(named[c] for c in clusters) if name_of_lower else ()
     return ClusterAnswer(d.doc_key, clusters, names, tuple(unread))
 
 # %% ../../../nbs/models/language/10_clusters.ipynb #47930841

@@ -193,13 +193,13 @@ def option_likelihoods(local: Local, item: Encoded) -> Reply:
         places += range(end, end + more)
         before += [len(tail) - 1, *range(at, at + more)]
     owner = torch.tensor(owners)
-    own = ((owner == 0) | (owner[:, None] == owner)).tril()
-    seen = torch.cat([torch.ones(len(tokens), cached, dtype=torch.bool), own], 1)
+    same_owner = ((owner == 0) | (owner[:, None] == owner)).tril()
+    visible = torch.cat([torch.ones(len(tokens), cached, dtype=torch.bool), same_owner], 1)
     with torch.inference_mode():
         out = local.model(
             local.tensor(tokens),
             position_ids=local.tensor(places[cached:]),
-            attention_mask=mask_of(local.model, seen, places),
+            attention_mask=mask_of(local.model, visible, places),
             past_key_values=local.cache,
             use_cache=True,
             logits_to_keep=local.tensor(before)[0],
@@ -209,7 +209,9 @@ def option_likelihoods(local: Local, item: Encoded) -> Reply:
     local.computed += len(tokens)
     wanted = local.tensor(sum(item.options, []))
     logp = torch.log_softmax(out.logits[0].float(), -1).gather(1, wanted.T)[:, 0]
-    scores = tuple(float(own.mean()) for own in logp.split([len(o) for o in item.options]))
+    scores = tuple(
+        float(same_owner.mean()) for same_owner in logp.split([len(o) for o in item.options])
+    )
     seconds = time.monotonic() - start
     return Reply(model=local.m.model, tokens_in=end, scores=scores, seconds=seconds)
 

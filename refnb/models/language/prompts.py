@@ -87,12 +87,12 @@ def mark_mention(q: Question) -> str:
     "Mark the mention in a question's text; raise an error if it is blank or the text has such a mark."
     mention_of(q)
     text, (start, end) = q.text, chars_of(q)
-    found = [i for mark in MENTION_MARKS if (i := text.find(mark)) >= 0]
+    places = [i for mark in MENTION_MARKS if (i := text.find(mark)) >= 0]
     # a brace that touches the mention would hide where it begins or ends
     beside = {start - 1: "{", start: "{", end - 1: "}"}
-    found += [i for i, brace in beside.items() if i >= 0 and text[i] == brace]
-    if found:
-        at = min(found)
+    places += [i for i, brace in beside.items() if i >= 0 and text[i] == brace]
+    if places:
+        at = min(places)
         what = f"the text has {text[at : at + 2]!r} where it would be taken for a mark"
         where = f"question {q.id!r}, field text, character {at}"
         raise DataError(what, where, "take it out of the story")

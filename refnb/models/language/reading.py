@@ -147,16 +147,16 @@ def phrases(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list[int], bo
 
 def hide_names(text: str, names: tuple[str, ...]) -> str:
     "Replace the names of options by signs, but not where they are a part of a longer name."
-    c, known, words = cues(), phrases(names), list(REPLY_WORD.finditer(text))
+    c, options_of_words, words = cues(), phrases(names), list(REPLY_WORD.finditer(text))
     keys = [caseless(w[0]) for w in words]
-    lengths = sorted({len(k) for k in known}, reverse=True)
+    lengths = sorted({len(k) for k in options_of_words}, reverse=True)
     out, at, i = list[str](), 0, 0
     while i < len(words):
-        key = next((k for n in lengths if (k := tuple(keys[i : i + n])) in known), ())
+        key = next((k for n in lengths if (k := tuple(keys[i : i + n])) in options_of_words), ())
         i += max(1, len(key))
         if not key:
             continue
-        options, closed = known[key]
+        options, closed = options_of_words[key]
         start, end = words[i - len(key)].start(), words[i - 1].end()
         noun = len(key) == 1 and text[start].islower() and names[options[0]][0].isupper()
         if noun and text != text.lower() or closed and not c["stops"].match(text, end):
@@ -241,7 +241,7 @@ class Statement(NamedTuple):
 def options_claimed(lines: list[str]) -> list[Statement]:
     "List the options that statements give."
     c, out = cues(), list[Statement]()
-    several = len(lines) > 1 and re.match(rf"\W*{SIGN}", lines[1])  # a list begins
+    has_list = len(lines) > 1 and re.match(rf"\W*{SIGN}", lines[1])  # a list begins
     for line, sentence in enumerate(lines):
         parts = re.split(f"({SIGN})", sentence)
         alone = not re.search(r"\w", c["idle"].sub("", "".join(parts[::2])))
@@ -250,7 +250,7 @@ def options_claimed(lines: list[str]) -> list[Statement]:
             before, sign, after = parts[k - 1][-160:], parts[k], parts[k + 1][:160]
             letter = LETTER <= ord(sign) < ord(OTHER)
             joined = k > 1 and c["joins"].fullmatch(before)
-            first = line == 0 and k == 1 and not several
+            first = line == 0 and k == 1 and not has_list
             opens = first and not re.search(r"\w", c["start"].sub("", before))
             if c["announced"].search(before) or c["right"].match(after):
                 grade = ANNOUNCED
@@ -277,28 +277,38 @@ def options_named(
 ) -> set[int]:
     "List the options that a text without an own place for the answer gives; -1: not shown."
     c, lines = cues(), statements(text, names, letters)
-    found = options_claimed(lines)
-    announced = {x.option for x in found if x.grade == ANNOUNCED}
-    alone = {x.option for x in found if x.grade == ALONE and (x.letter or not cut)}
+    statements_made = options_claimed(lines)
+    announced = {statement.option for statement in statements_made if statement.grade == ANNOUNCED}
+    alone = {
+        statement.option
+        for statement in statements_made
+        if statement.grade == ALONE and (statement.letter or not cut)
+    }
     if announced and len(alone) > 1:
         alone = set()  # a list, and then the answer
     options = announced | alone
     if not options and not cut:
-        options = {x.option for x in found if x.grade == SAID}
+        options = {statement.option for statement in statements_made if statement.grade == SAID}
     if options:  # others may take it back
-        first = next(x for x in found if x.grade and x.option in options)
+        first = next(
+            statement
+            for statement in statements_made
+            if statement.grade and statement.option in options
+        )
         if any(map(c["takes_back"].search, lines[first.line :])):
             return set()
-        later = found[found.index(first) :]
+        later = statements_made[statements_made.index(first) :]
         for at, line in enumerate(lines[first.line :], first.line):
             if c["corrects"].search(line):
-                options |= {x.option for x in later if x.line >= at}
+                options |= {statement.option for statement in later if statement.line >= at}
         return options
-    left = [x for x in found if not cut and (x.letter or not letters)]
-    named = {x.option for x in left}
+    left = [
+        statement for statement in statements_made if not cut and (statement.letter or not letters)
+    ]
+    options_left = {statement.option for statement in left}
     where = lines[left[0].line] if left else ""  # it speaks of the question
     told = c["cues"].search(where) and not c["announces"].search(where)
-    return named if told or len(named) > 1 else set()
+    return options_left if told or len(options_left) > 1 else set()
 
 # %% ../../../nbs/models/language/08_reading.ipynb #af280c85
 KEY = (

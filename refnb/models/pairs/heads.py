@@ -199,18 +199,18 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 def train_pair_model(
-    x: TrainedSystem,
+    trained: TrainedSystem,
     questions: Sequence[Question],
     folder: Path,  # of checkpoints
     offline: bool = True,  # download nothing
 ) -> Any:  # the Trainer
     "Train a model, or go on from its last checkpoint."
     tf = need("transformers", "models")
-    start = x.pair.changed(dtype="float32")
-    tf.set_seed(x.training.get("seed", 42))
+    start = trained.pair.changed(dtype="float32")
+    tf.set_seed(trained.training.get("seed", 42))
     net, tokenizer = load_with(MODELS[start.kind], start, offline, new="pooler|classifier")
     with quietly(tf):
-        trainer = trainer_of(x, net.train(), tokenizer, folder, questions)
+        trainer = trainer_of(trained, net.train(), tokenizer, folder, questions)
         trainer.train(resume_from_checkpoint=last_checkpoint(folder))
     return trainer
 

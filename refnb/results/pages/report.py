@@ -80,10 +80,10 @@ def read_ranked_runs(
     s: Settings | None = None,  # where runs are
 ) -> tuple[list[RankedRun], list[LeftOut]]:
     "Read the runs of the runs folder: the complete ones, and those that cannot be ranked."
-    s, found, left = s or load_settings(), [], []
+    s, ranked_runs, left_out = s or load_settings(), [], []
     for line in listed_runs(task, s):
         if line.state != "complete":
-            left.append(LeftOut(line.task, line.system, line.row()["state"]))
+            left_out.append(LeftOut(line.task, line.system, line.row()["state"]))
             continue
         try:
             r = load_run(line.folder)
@@ -96,10 +96,10 @@ def read_ranked_runs(
                 answers = r.answers()
                 seconds = math.fsum(a.usage.seconds for a in answers.values() if a.usage)
                 entry = entry_of_outcomes(r.info, as_outcomes(r, s), answers, line.usd, seconds)
-            found.append(entry)
+            ranked_runs.append(entry)
         except RefnbError as e:
-            left.append(LeftOut(line.task, line.system, getattr(e, "what", str(e))))
-    return found, left
+            left_out.append(LeftOut(line.task, line.system, getattr(e, "what", str(e))))
+    return ranked_runs, left_out
 
 
 def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[RankedRun]:
