@@ -140,7 +140,7 @@ GUARDS = [
     ),
     Guard(
         "a run ends where its questions would all fail",
-        "models.language.servers:Buyer.judge",
+        "models.language.servers:Judge.see",
         "lambda self, reply: None",
         "language/test_servers.py",
         "another_sentence",

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
            'GIVE_UP', 'KIND_RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered',
-           'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question',
-           'Budget', 'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
+           'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'rejected', 'read_safely',
+           'send_question', 'Budget', 'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -256,6 +256,35 @@ def remedy(kind: FailureKind, m: LanguageModel, setting: str = "") -> str:
             return "look at model and base_url in the model's settings, or ask for access"
     return "start the server, or look at base_url in the model's settings; then rerun the command"
 
+# %% ../../../nbs/models/language/03_servers.ipynb #47cdf338
+class Judge:
+    "Says after each reply of a run whether the questions after it would fail like it."
+
+    def __init__(
+        self,
+        m: LanguageModel,
+        known: bool = False,  # an earlier run has had answers from this server
+    ):
+        self.m, self.known = m, known
+        self.replied = False  # the server has, to a question of this run
+        self.failures = 0  # in a row
+
+    def see(self, reply: Reply) -> None:
+        "Count a new reply; raise if the run should end."
+        rule = KIND_RULES[reply.kind]
+        if rule.counts:
+            self.failures = self.failures + 1 if reply.kind else 0
+        begins = not self.replied and not (rule.alone and self.known)
+        limit = rule.first if begins else rule.later
+        self.replied = self.replied or not rule.alone
+        if self.failures < limit:
+            return
+        what, do = reply.error, remedy(reply.kind, self.m)
+        if limit == GIVE_UP:
+            what = f"{GIVE_UP} questions in a row failed, the last because {what}"
+            do = "answers so far are saved; rerun when the server works"
+        raise DataError(what, self.m.model, do)
+
 # %% ../../../nbs/models/language/03_servers.ipynb #da2d80cf
 def rejected(status: int, data: bytes, m: LanguageModel) -> Reply:
     "Read a server's error as a reply to its question; raise if all questions would meet it."
@@ -467,13 +496,12 @@ class Buyer:
         if concurrency < 1:
             raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
         self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
-        self.m, self.store, self.concurrency, self.known = m, store, concurrency, known
-        self.budget, usd = Budget(budget, spent), 0.0 if m.price else None
+        self.m, self.store, self.concurrency = m, store, concurrency
+        self.judge, self.budget = Judge(m, known), Budget(budget, spent)
+        usd = 0.0 if m.price else None
         self.bill = Bill(usd=usd, usd_at_most=usd)
         self.under_way: dict[str, Purchase] = {}  # by the request's key
         self.rows: list[Kept] = []  # replies that are not on disk yet
-        self.replied = False  # the server has, to a question of this run
-        self.failures = 0  # in a row
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
 
@@ -512,11 +540,12 @@ class Buyer:
             self.stopped = self.stopped or self.budget.reached(most)
             return None
         p = self.under_way[ask.key] = Purchase(ask, lost, held)
-        client = self.client if self.replied else self.client.with_options(max_retries=0)
+        begins = not self.judge.replied
+        client = self.client.with_options(max_retries=0) if begins else self.client
         start = time.monotonic()
         try:
             raw, reply = await send_question(client, self.m, ask)
-            if not self.replied and KIND_RULES[reply.kind].again:
+            if begins and KIND_RULES[reply.kind].again:
                 raw, reply = await send_question(self.client, self.m, ask)
             if reply.kind == "unsent":
                 return None
@@ -532,7 +561,8 @@ class Buyer:
             del self.under_way[ask.key]
             self.budget.settle(held, usd)
         self.bill.add(self.m, reply)
-        self.judge(reply)
+        if not self.stopped:
+            self.judge.see(reply)
         return reply
 
     async def on_request(self, request: Any) -> None:
@@ -569,22 +599,6 @@ class Buyer:
             self.store.put_many(self.rows)
             self.rows.clear()
 
-    def judge(self, reply: Reply) -> None:
-        "Raise if the questions after a new reply would fail like it."
-        rule = KIND_RULES[reply.kind]
-        if rule.counts:
-            self.failures = self.failures + 1 if reply.kind else 0
-        begins = not self.replied and not (rule.alone and self.known)
-        limit = rule.first if begins else rule.later
-        self.replied = self.replied or not rule.alone
-        if self.failures < limit or self.stopped:
-            return
-        what, do = reply.error, remedy(reply.kind, self.m)
-        if limit == GIVE_UP:
-            what = f"{GIVE_UP} questions in a row failed, the last because {what}"
-            do = "answers so far are saved; rerun when the server works"
-        raise DataError(what, self.m.model, do)
-
     def summary(self) -> Bill:
         "Sum up what was asked so far, and what it cost."
         models, at_most = dict(sorted(self.bill.models.items())), self.bill.usd_at_most
@@ -618,7 +632,7 @@ class Asking(Buyer):
                         done.put((ask, reply))
                     while done.qsize() > 4 * self.concurrency and not self.stopped:
                         await asyncio.sleep(0.05)  # for who takes the replies
-                    if self.stopped or alone and self.replied:
+                    if self.stopped or alone and self.judge.replied:
                         return
             except Exception as e:
                 self.stopped = self.stopped or str(e)
