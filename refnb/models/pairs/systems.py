@@ -13,8 +13,7 @@ from typing import Any
 from ...core.types import Answer, CallError, DataError, Question, Record
 from ...core.settings import Settings
 from ...core.runs import RunInfo
-from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
-from ...benchmarks.tasks import Task, find_task, is_task, sample_of
+from ...benchmarks.tasks import Task, find_task, is_task, sample_of, the_card
 from ..systems import BaseSystem, Identity, System, variant_name
 from refnb.models.registry import (
     TURNED,
@@ -33,12 +32,10 @@ from .trained import SEAL, WEIGHTS, Learnt, read_held_out, read_seal
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #be7608f4
 def split_task(task: str, split: str) -> str:
-    'Name another split of a task of AltEntities, or of its sample; "": it is of another benchmark.'
-    whole = sample_of(task)[0]
-    if not is_task(task) or not whole.startswith("altentities/"):
+    'Name another split of a task, or of its sample, that pair models learn from; "": there is none.'
+    if not is_task(task) or split not in the_card(task).learnt:
         return ""
-    domain, setting, _ = read_altentities_task(whole)
-    return altentities_task(domain, setting, split)
+    return f"{sample_of(task)[0].rpartition('/')[0]}/{split}"
 
 
 def trained_for(task: str) -> list[str]:
@@ -47,10 +44,9 @@ def trained_for(task: str) -> list[str]:
 
 
 def same_questions(task: str) -> str:
-    "Name a task's questions without its setting: in AltEntities all settings share expressions."
+    "Name the task whose questions a task has, with other descriptions of their options."
     whole = sample_of(task)[0]
-    at = whole.split("/")
-    return f"altentities/{at[1]}/{at[3]}" if whole.startswith("altentities/") and at[3:] else whole
+    return the_card(whole).like or whole if is_task(whole) else whole
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #52209523
 class PairSystem(BaseSystem):
