@@ -208,8 +208,8 @@ def score_coref_(
 
     how: dict[str, Any] = dict(setting=setting, mode=mode, duplicates=duplicates, match=match)
     how |= dict(metrics=list(dict.fromkeys([*asked, "mentions"])), singletons=singletons == "keep")
-    golds, found = (read_documents(path, heads=heads) for path in (gold, predicted))
-    c = score_coref(golds, found, **how)
+    golds, predictions = (read_documents(path, heads=heads) for path in (gold, predicted))
+    c = score_coref(golds, predictions, **how)
     odd = {
         "have no prediction and count as empty": c.missing,
         "are predicted without gold and are set aside": c.extra,
