@@ -153,6 +153,13 @@ GUARDS = [
         "not_read",
     ),
     Guard(
+        "no system sees gold",
+        "models.running:without_gold",
+        "lambda item: item",
+        "benchmarks/test_files_of_yours.py",
+        "nothing_right",
+    ),
+    Guard(
         "an id twice is refused",
         "metrics.choice:repeated",
         "lambda values: []",

@@ -50,6 +50,7 @@ class TaskCard(Record):
     mentions: bool = True  # of questions: what is asked about is a mention in a text
     # coreference systems are trained on its own other splits; False: those for LitBank fit
     trained: bool = False
+    learnt: list[str] = []  # of questions: its splits that pair models learn from
     # of documents: what systems that can choose are to report, such as kinds: persons
     asked: dict[str, str | bool] = {}
     # of documents: False leaves out predicted clusters of one mention, whoever predicts them

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import *
-from .scoring import print_notes, run_of
+from .scoring import run_of
 
 # %% ../../nbs/commands/10_exporting.ipynb #3b6b8df0
 _WHAT = (
@@ -68,7 +68,6 @@ def export_(
                 docs = read_documents(task) if Path(task).exists() else load(task)
             if not docs:
                 raise DataError("has no documents", task, "name a run that predicted clusters")
-            print_notes(task, docs)
             target = write_documents(docs, out, DOCUMENT_FORMATS[to])
             result = {"file": str(target), "documents": len(docs)}
             line = f"{len(docs):,} documents in {out}"

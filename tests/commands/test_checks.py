@@ -74,14 +74,24 @@ def test_large_files_and_names_of_machines_are_found(check, tmp_path):
     assert [f.split(":")[0] for f in sorted(check.texts())] == ["big.bin", "nbs/note.md"]
 
 
-def test_modules_stand_in_the_order_of_their_imports(check, tmp_path):
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        "from refnb.core.{} import x",
+        "from refnb.core import {}",
+        "def f():\n    from refnb.core.{} import x",
+        "def f():\n    import refnb.core.{}",
+        "x = 'refnb.core.{}:x'",
+    ],
+)
+def test_modules_stand_in_the_order_of_their_imports(check, tmp_path, arrow):
     for name, module, imported in (("00_low", "low", "high"), ("01_top", "high", "low")):
-        cells = f"#| default_exp core.{module}", f"#| export\nfrom refnb.core.{imported} import x"
+        cells = f"#| default_exp core.{module}", "#| export\n" + arrow.format(imported)
         (tmp_path / f"nbs/core/{name}.ipynb").write_text(nb(*cells))
     (tmp_path / "refnb/core/lost.py").write_text("x = 1\n")
     assert check.modules() == [
         "refnb/core/lost.py: no notebook exports it; delete it",
-        "nbs/core/00_low.ipynb: imports refnb.core.high, which does not come before it",
+        "nbs/core/00_low.ipynb: reaches up to refnb.core.high, which does not come before it",
         "nbs/core/01_top.ipynb: exports core.high, so it should be nbs/core/NN_high.ipynb",
     ]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 from ...core.types import Answer, CallError, DataError, Question, Record, Lack
 from ...core.runs import RunInfo
-from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
-from ...benchmarks.tasks import Task, find_task, is_task, sample_of
+from ...benchmarks.tasks import Task, find_task, is_task, sample_of, the_card
 from ..systems import BaseSystem, Identity, System, variant_name
 from ...core.settings import Settings, changed_record, differing
 from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
@@ -31,12 +30,10 @@ from refnb.models.pairs.trained import (
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #be7608f4
 def split_task(task: str, split: str) -> str:
-    'Name another split of a task of AltEntities, or of its sample; "": it is of another benchmark.'
-    base = sample_of(task)[0]
-    if not is_task(task) or not base.startswith("altentities/"):
+    'Name another split of a task, or of its sample, that pair models learn from; "": there is none.'
+    if not is_task(task) or split not in the_card(task).learnt:
         return ""
-    domain, setting, _ = read_altentities_task(base)
-    return altentities_task(domain, setting, split)
+    return f"{sample_of(task)[0].rpartition('/')[0]}/{split}"
 
 
 def trained_for(task: str) -> list[str]:
@@ -45,10 +42,9 @@ def trained_for(task: str) -> list[str]:
 
 
 def same_questions(task: str) -> str:
-    "Name a task's questions without its setting: in AltEntities all settings share expressions."
+    "Name the task whose questions a task has, with other descriptions of their options."
     base = sample_of(task)[0]
-    at = base.split("/")
-    return f"altentities/{at[1]}/{at[3]}" if base.startswith("altentities/") and at[3:] else base
+    return the_card(base).like or base if is_task(base) else base
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #52209523
 class PairSystem(BaseSystem):
