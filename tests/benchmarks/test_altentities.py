@@ -267,7 +267,7 @@ def test_a_training_file_that_is_not_here_says_what_to_do(s):
     assert not task_is_here(task, s)
     with pytest.raises(DataError, match=f"{file}: is not here.*REFNB_UPSTREAM"):
         alt.altentities("songs", "train", s)
-    with pytest.raises(DataError, match=f"{task}.*refnb fetch {file}"):
+    with pytest.raises(DataError, match=f"{task}.*refnb fetch altentities-train"):
         run(task, "random", s=s)
 
 

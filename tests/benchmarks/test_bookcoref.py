@@ -267,9 +267,9 @@ def conll(system: str, task: str, setting: str, s) -> float:
 
 def test_released_predictions_are_scored_where_they_are_and_asked_for_where_not(s):
     systems = ["published/longdoc", "published/maverick-xl"]
-    lacking = replay_clusters(systems, "bookcoref/gold", s)
-    assert set(lacking) == {f"published/longdoc on bookcoref/{x}" for x in ("gold", "split")}
-    assert all("refnb fetch bookcoref-large" in why for why in lacking.values())
+    lacks = replay_clusters(systems, "bookcoref/gold", s)
+    assert set(lacks) == {("published/longdoc", f"bookcoref/{x}") for x in ("gold", "split")}
+    assert {(x.kind, x.needs) for x in lacks.values()} == {("files", "bookcoref-large")}
     assert conll("published/maverick-xl", "bookcoref/gold", "full", s) == 29.15
     assert conll("published/maverick-xl", "bookcoref/split", "split", s) == 51.77
 

@@ -133,7 +133,7 @@ def test_a_released_prediction_is_run_and_scored_as_any_system(s, tmp_path, monk
     assert total(links.values()).correct == 7
     several = "published/kitmus-trained-c2f/run-"
     said = here(capsys, "run", task, several + "{1..6}")
-    assert f"name one of them: {several}1" in said.err
+    assert f"name one of them; {several}1" in said.err
     assert here(capsys, "list", "systems").out.count("published/kitmus-trained-c2f") == 1
 
 

@@ -60,6 +60,7 @@ def test_a_public_name_of_two_modules_is_found(check, tmp_path, monkeypatch):
     (tmp_path / "refnb/core/b.py").write_text(
         "from .a import fill\n\nMOST, _own = 4, 5\nleft: int = 1\n"
     )
+    monkeypatch.setattr(check, "SHARED", {})
     [fault] = check.names()
     assert fault.startswith("refnb/core/a.py, refnb/core/b.py: both define MOST; ")
     monkeypatch.setattr(check, "SHARED", {"MOST": "the most of anything", "fill": "imported"})

@@ -8,6 +8,7 @@ import hypothesis
 import psutil
 import refnb.results.notebooks as notebooks
 from refnb.commands.cli import main
+from refnb.results.printed import DIFFERS
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parent / "data"  # known answers
@@ -139,7 +140,7 @@ def same_table_3(reports: Path):
     new, old = (json.loads((x / f"{name}.json").read_bytes()) for x in (reports, ROOT / "reports"))
     for k in ("table", "title", "sample", "mode", "parameters", "inputs", "runs", "counts"):
         assert new[k] == old[k], k
-    assert new["counts"]["match"] == 2 and new["counts"]["differs"] == 0
+    assert new["counts"]["match"] == 2 and not DIFFERS.keys() & new["counts"].keys()
 
 
 def load_script(path: Path):

@@ -68,7 +68,7 @@ def test_one_whose_requirements_changed_is_out_of_date(toycoref, command, state)
     (toycoref / "toy.txt").write_text("# other packages\n")
     assert state() == "out of date"
     said = command("run", "sample/bookcoref", "toy")
-    tools.one_line(said, 1, "out of date: refnb setup toy")
+    tools.one_line(said, 1, "out of date; refnb setup toy")
 
 
 @pytest.mark.parametrize(
