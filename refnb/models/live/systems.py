@@ -16,7 +16,7 @@ from ...core.types import CallError, Lack, Record, nearest
 from ...core.documents import Document
 from ...core.files import read_bytes
 from ...benchmarks.tasks import Task
-from ..systems import Identity, SystemAnswer, no_names, variant_name
+from ..systems import BaseSystem, Identity, SystemAnswer, no_names, variant_name
 from ...core.settings import Settings, changed_record, differing, packaged
 from ..registry import Entry, record_of
 from ..command import CommandEntry, CommandSystem, Process
@@ -160,7 +160,7 @@ class LiveSystem(CommandSystem):
         return f"environment {name}{advice}" + "".join(f"; {w} (not here)" for w in absent)
 
     def lack(self, task: Task) -> Lack | None:
-        if lack := super().lack(task):
+        if lack := BaseSystem.lack(self, task):  # of its program the environment tells more
             return lack
         for script in self.scripts:
             if not script.is_file():
