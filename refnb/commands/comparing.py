@@ -124,9 +124,10 @@ def compare_(
     for (row, column), c in r.cells.items():
         cell = {"value": c.ours, "low": c.low, "high": c.high, "n": c.n}
         values.setdefault(row, {})[column] = cell if column != "p" else c.ours
-        text = cell_text(c, [])
-        first = column in ("difference", "p") and text.startswith("—")
-        texts.setdefault(row, {"system": row})[column] = "" if first else text
+        of_first = (
+            column in ("difference", "p") and c.ours is None
+        )  # the others are compared with it
+        texts.setdefault(row, {"system": row})[column] = "" if of_first else str(cell_text(c, []))
     if json:
         return print_json({"unit": "percent", "title": r.title, "mode": mode, "systems": values})
     echo(r.title)

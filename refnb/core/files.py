@@ -287,7 +287,7 @@ def decoded(data: bytes, kind: type[T], where: str, line: int = 0) -> T:
     except (msgspec.MsgspecError, ValueError) as e:
         what = str(e)
     what, _, path = what.partition(" - at `$")
-    do = "the file may be cut off: get it again" if "truncated" in what else ""
+    do = "the file may be cut off: get it again" if what == "Input data was truncated" else ""
     raise FormatError(what, at_line(where, line, path.strip(".`")), do)
 
 

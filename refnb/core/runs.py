@@ -417,8 +417,8 @@ class Run(RunAnswers):
         samples: Callable[[str], int] = lambda id: 1,  # how many answers a question has
     ) -> Seal:
         "Close a complete run: counts, and the journal's hash."
-        ids_asked, records_by_key, where = list(ids), self.records_so_far(), str(self.folder)
-        keys = [record_key(i, k) for i in ids_asked for k in range(samples(i))]
+        question_ids, records_by_key, where = list(ids), self.records_so_far(), str(self.folder)
+        keys = [record_key(i, k) for i in question_ids for k in range(samples(i))]
         if twice := repeated(keys):
             what = f"{len(twice)} questions appear twice, one is {min(twice)}"
             raise DataError(what, self.info.task)
@@ -437,7 +437,7 @@ class Run(RunAnswers):
             raise DataError(what, where, "start the run again: it asks only these")
         data = b"".join(map(journal_line, records))
         write_atomic(self.journal, data)
-        seal = seal_of(records, len(ids_asked), hashlib.sha256(data).hexdigest())
+        seal = seal_of(records, len(question_ids), hashlib.sha256(data).hexdigest())
         write_record(self.folder / "seal.json", seal)
         for path in self.shards:
             path.unlink()

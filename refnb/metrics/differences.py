@@ -113,7 +113,7 @@ def entity_changes(
             held.setdefault(p, Counter())[g] += 1
     rows = {}
     for g in sorted(went, key=lambda g: (-n[g], g)):
-        best, n_found = m.partner.get(g, -1), went[g].total()
+        best, predicted_count = m.partner.get(g, -1), went[g].total()
         # of several that are as full, the partner
         home = max(went[g], key=lambda p: (went[g][p], p == best), default=-1)
         most = went[g][home]
@@ -121,25 +121,28 @@ def entity_changes(
         names = [printable(cluster_name(gold.names, k), 30) for k, _ in strangers.most_common(3)]
         more = f", +{len(strangers) - 3}" if len(strangers) > 3 else ""
         verdict: EntityChange = "vanished"
-        if n_found and n_found >= found_at_least * n[g]:
-            apart, strange = 1 - most / n_found, strangers.total() / (most + strangers.total())
+        if predicted_count and predicted_count >= found_at_least * n[g]:
+            apart, strange = (
+                1 - most / predicted_count,
+                strangers.total() / (most + strangers.total()),
+            )
             split, merged = apart > apart_at_most, strange > strange_at_most
             if split and (apart >= strange or not merged):
                 verdict = "split"
             else:
                 verdict = "merged" if merged else "whole"
-        n_known = held[best].total() if best in held else 0
+        gold_count = held[best].total() if best in held else 0
         rows[g] = (
             cluster_name(gold.names, g),
             n[g],
-            n_found,
-            n[g] - n_found,
+            predicted_count,
+            n[g] - predicted_count,
             went[g][best],
             len(went[g]),
             most,
             best if best >= 0 else None,
             sizes[best],
-            sizes[best] - n_known,
+            sizes[best] - gold_count,
             ", ".join(names) + more,
             verdict,
         )

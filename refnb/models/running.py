@@ -67,7 +67,7 @@ def answer_rest(
     progress: AnswerProgress | None = None,  # called with the numbers of answered and all records
     shard: str = "",  # the journal to write, where several machines answer
 ) -> list[Failure]:
-    "Ask for the answers that a run lacks; return those that failed."
+    "Ask for the answers that a run lacks, of items without what is asked for; return those that failed."
     failures = []
     with run.writing(shard, batch=8 if shard else 1000) as w:
         keys = keys_wanted(system, items)
@@ -136,25 +136,25 @@ def run(
     s = s or load_settings()
     if limit < 0:
         raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    asked_system = system_to_ask(system, s, **settings)
-    task_asked = as_task(task, s, asked_system.shapes)
-    r = open_system_run(task_asked, asked_system)
-    items = task_asked.items[:limit] if limit else task_asked.items
-    if tolerate and task_asked.shape != "choice":
+    resolved_system = system_to_ask(system, s, **settings)
+    resolved_task = as_task(task, s, resolved_system.shapes)
+    r = open_system_run(resolved_task, resolved_system)
+    items = resolved_task.items[:limit] if limit else resolved_task.items
+    if tolerate and resolved_task.shape != "choice":
         do = "omit it; answers so far are saved"
         raise CallError("a document without clusters cannot be scored", "--tolerate", do)
     if not 0 <= tolerate < math.inf or (tolerate > 1 and tolerate != int(tolerate)):
         do = "say how many, or a share below 1"
         raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
     allowed = int(tolerate * len(items)) if tolerate < 1 else int(tolerate)
-    if is_complete(r, asked_system, allowed):
-        if not has_summary(r, task_asked):
-            summarize(r, task_asked, asked_system)
+    if is_complete(r, resolved_system, allowed):
+        if not has_summary(r, resolved_task):
+            summarize(r, resolved_task, resolved_system)
         return r
     try:
-        failures = answer_rest(r, task_asked, asked_system, items, progress)
+        failures = answer_rest(r, resolved_task, resolved_system, items, progress)
     finally:
-        if on_summary and (summary := getattr(asked_system, "summary", None)):
+        if on_summary and (summary := getattr(resolved_system, "summary", None)):
             on_summary(summary)
     if len(failures) > allowed:
         first, kinds = failures[0], Counter(f.kind for f in failures).most_common()
@@ -162,13 +162,13 @@ def run(
         what = f"{len(failures)} of {len(items)} failed ({counted}); the first is {first.id}"
         do = first.do or "rerun the command: it retries only these"
         raise DataError(f"{what}: {first.what}", str(r.folder), do)
-    if 0 < limit < len(task_asked.items):
+    if 0 < limit < len(resolved_task.items):
         return r
     if failures:
         with r.writing() as w:
             for f in failures:
                 w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
-    return seal_run(r, task_asked, asked_system, allowed)
+    return seal_run(r, resolved_task, resolved_system, allowed)
 
 
 def system_to_ask(system: str | Callable | System, s: Settings, **settings) -> System:
@@ -216,21 +216,27 @@ def run_sharded(
 ) -> Run:
     "Evaluate a system on a task on a Ray cluster."
     s = s or load_settings()
-    asked_system = find_system(system, s, **settings)
-    if why := getattr(asked_system, "one_machine", ""):
-        raise CallError(f"{asked_system.name} cannot answer in shards", do=why)
-    task_asked = as_task(task, s, asked_system.shapes)
-    r = open_system_run(task_asked, asked_system)
-    if is_complete(r, asked_system):
-        if not has_summary(r, task_asked):
-            summarize(r, task_asked, asked_system)
+    resolved_system = find_system(system, s, **settings)
+    if why := getattr(resolved_system, "one_machine", ""):
+        raise CallError(f"{resolved_system.name} cannot answer in shards", do=why)
+    resolved_task = as_task(task, s, resolved_system.shapes)
+    r = open_system_run(resolved_task, resolved_system)
+    if is_complete(r, resolved_system):
+        if not has_summary(r, resolved_task):
+            summarize(r, resolved_task, resolved_system)
         return r
     with r.writing() as w:
-        todo = [x for i, x in zip(task_asked.ids, task_asked.items, strict=True) if i not in w.done]
+        todo = [
+            x
+            for i, x in zip(resolved_task.ids, resolved_task.items, strict=True)
+            if i not in w.done
+        ]
     folder, faults = str(r.folder.resolve()), []
 
     def answered(part: Sequence[Any], shard: str) -> None:
-        if failures := answer_rest(load_run(folder), task_asked, asked_system, part, shard=shard):
+        if failures := answer_rest(
+            load_run(folder), resolved_task, resolved_system, part, shard=shard
+        ):
             first = failures[0]
             raise DataError(first.what or first.kind, first.id, first.do)
 
@@ -244,8 +250,8 @@ def run_sharded(
             if fault:
                 faults.append(f"shard {k} of {len(parts)}: {fault}")
             if progress:
-                progress(len(r.answers_so_far()), len(task_asked.items))
+                progress(len(r.answers_so_far()), len(resolved_task.items))
     if faults:
         do = "answers are saved, rerun the command to resume"
         raise DataError(faults[0], folder, f"{len(faults)} of {len(parts)} shards failed; {do}")
-    return seal_run(r, task_asked, asked_system)
+    return seal_run(r, resolved_task, resolved_system)

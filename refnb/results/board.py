@@ -42,7 +42,8 @@ from refnb.results.printed import (
     ways,
 )
 from .writers import CSV
-from .tables import PRINTED_VALUES, Provenance, made_with, set_id, sha256, values_id
+from .tables import PRINTED_VALUES, WHAT_IS_PRINTED, Provenance
+from .tables import made_with, set_id, sha256, values_id
 
 # %% ../../nbs/results/06_board.ipynb #c5d5e94d
 def as_provenance(data: bytes, where: str) -> Provenance:
@@ -89,7 +90,7 @@ class Stale(NamedTuple):
     more: str = ""  # the task of a run, the fault of a summary
 
     @property
-    def kept(self) -> bool:
+    def still_counts(self) -> bool:
         "Tell whether the report still counts: all its inputs are those of today."
         return self.fault in (Fault.PRINTED, Fault.CODE)
 
@@ -164,7 +165,7 @@ def stale(
         return Stale(Fault.MOVED, min(moved)) if moved else None
     for part, id in made_with(p.table).items():
         if p.made_with.get(part) != id:
-            return Stale(Fault.PRINTED) if part == "what is printed" else Stale(Fault.CODE, part)
+            return Stale(Fault.PRINTED) if part == WHAT_IS_PRINTED else Stale(Fault.CODE, part)
     return None
 
 # %% ../../nbs/results/06_board.ipynb #d073f122
@@ -217,7 +218,7 @@ class BoardLine(msgspec.Struct):
     repeated: int  # printed cells that count in another table
     beyond: int  # computed results without a printed counterpart
     apart: int  # chance levels, constants, and numbers derived from printed ones alone
-    fault: Stale | None  # what of its report is out of date
+    stale: Stale | None  # what of its report is out of date
     needs: str  # its inputs, and how much of them would be downloaded
     cost: str  # CPU seconds and memory of the last run, and price
 
@@ -246,14 +247,14 @@ class BoardLine(msgspec.Struct):
     @property
     def standing(self) -> Literal["regenerated", "stale", "to be run"]:
         "Tell how its report is."
-        if not self.fault:
+        if not self.stale:
             return "regenerated"
-        return "to be run" if self.fault.fault is Fault.ABSENT else "stale"
+        return "to be run" if self.stale.fault is Fault.ABSENT else "stale"
 
     @property
     def report(self) -> str:
         "Say how its report is, and what of it is out of date."
-        return f"stale: {self.fault}" if self.standing == "stale" else self.standing
+        return f"stale: {self.stale}" if self.standing == "stale" else self.standing
 
 
 def inputs_here(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
@@ -293,7 +294,7 @@ def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> BoardLine:
         kind=t.kind,
         **{k: kinds[k] for k in ("match", *DIFFERS, "repeated", "beyond", "apart")},
         takes=Counter(ways()[c["needs"]].takes for c in cells if c["kind"] == "missing"),
-        fault=fault,
+        stale=fault,
         needs=inputs_here(name, s, look),
         cost=f"{provenance.cost.cpu_seconds:g} s, {provenance.cost.peak_mb:g} MB, 0 USD"
         if provenance
@@ -370,7 +371,7 @@ class Board:
             out += [title, "", BOARD_HEADS, "|---|---|---" + "|--:" * 12 + "|"]
             for l in lines:
                 state: str = l.state
-                if l.fault:
+                if l.stale:
                     state += f"; {l.standing}"
                 counts = [l.printed, l.match, l.explained, l.other_data, l.unexplained]
                 counts += [l.takes[k] for k in TAKES] + [l.repeated, l.beyond, l.apart]

@@ -69,15 +69,15 @@ PATIENCE = 1.5  # seconds that a host may take
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
     out, hub = [], os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    for host_name, host in {"public host": s.host, "hub": hub}.items():
-        bare = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
+    for label, url in {"public host": s.host, "hub": hub}.items():
+        bare = re.sub(r"^\w+://(.*@)?|/.*", "", url)  # without a password
         state, do = "yes", ""
         if s.offline:
             state, do = "not tried: offline is set", "REFNB_OFFLINE=false allows downloads"
-        elif not reachable(s.changed(host=host), patience):
+        elif not reachable(s.changed(host=url), patience):
             state = f"no connection within {patience:g} s"
             do = "look at the network or proxy; REFNB_OFFLINE=true works without"
-        out.append(Finding("reachable", f"{host_name} ({bare})", state, do))
+        out.append(Finding("reachable", f"{label} ({bare})", state, do))
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #34b4c90c

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Say', 'Results', 'State', 'STATES', 'own_tables', 'choose', 'TableJob', 'has_run', 'table_job', 'bring',
            'wanted_runs', 'BatchRuns', 'summary_fits', 'run_checked', 'code_hash', 'surroundings', 'last_surroundings',
-           'only_batch', 'environment', 'run_here', 'run_on_ray', 'Step', 'step_of', 'settle', 'Stopped', 'Batch',
+           'only_batch', 'environment', 'run_here', 'run_on_ray', 'Step', 'step_of', 'put_result', 'Stopped', 'Batch',
            'make_tables', 'reproduce']
 
 # %% ../../nbs/results/09_reproduce.ipynb #7d2cce9a
@@ -67,16 +67,18 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
 
 def choose(names: Iterable[str]) -> list[str]:
     "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
-    names_here, out = [*table_names(), *own_names()], dict[str, None]()
+    known_tables, out = [*table_names(), *own_names()], dict[str, None]()
     for name in names or papers():
         if name.partition("/")[0] == OWN_PAPER:
             folder = Path(your_folder("tables"))
-            names_here += [f"{OWN_PAPER}/{p.stem}" for p in sorted(folder.glob("*.ipynb"))]
+            known_tables += [f"{OWN_PAPER}/{p.stem}" for p in sorted(folder.glob("*.ipynb"))]
         start = f"{name}_" if "/" in name else f"{name}/"
-        matches = [n for n in names_here if n == name or n.startswith(start)]
+        matches = [n for n in known_tables if n == name or n.startswith(start)]
         if not matches:
             what = "table" if "/" in name else "paper"
-            raise CallError(f"unknown {what} {name!r}", do=nearest(name, [*papers(), *names_here]))
+            raise CallError(
+                f"unknown {what} {name!r}", do=nearest(name, [*papers(), *known_tables])
+            )
         built = [n for n in matches if notebook_of(n)]
         if "/" in name and not built:
             raise DataError("has no notebook yet", matches[0])
@@ -405,7 +407,7 @@ def step_of(job: TableJob, state: State, seconds: float = 0.0, why: object = "")
     return Step(job.name, state, seconds, STATES[state].format(why=why))
 
 
-def settle(job: TableJob, executed: Executed, place: Path, force: bool = False) -> Step:
+def put_result(job: TableJob, executed: Executed, place: Path, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place; keep the executed notebook aside."
     aside = place / ".batch" / job.name.replace("/", "-")
     good, failed = aside.with_suffix(".ipynb"), aside.with_suffix(".failed.ipynb")
@@ -455,7 +457,7 @@ def make_tables(
     "Make the tables where something changed, each put in place as it ends; what needs no work comes first."
     code, last = code_hash(), last_surroundings(place)
 
-    def settled(job: TableJob) -> bool:  # nothing of its report is out of date
+    def is_current(job: TableJob) -> bool:  # nothing of its report is out of date
         provenance = read_provenance(job.name, place)
         if force or not provenance:
             return False
@@ -463,15 +465,15 @@ def make_tables(
         moved = [name for name in {**then, **now} if then.get(name) != now.get(name)]
         return not stale(provenance, place, s, moved)
 
-    steps = [step_of(job, "unchanged") for job in todo if settled(job)]
+    steps = [step_of(job, "unchanged") for job in todo if is_current(job)]
     todo = [job for job in todo if job.name not in {x.name for x in steps}]
-    n_done, results, runs = 0, None, BatchRuns(s, force)
+    tables_done, results, runs = 0, None, BatchRuns(s, force)
 
     def note(job: TableJob, executed: Executed) -> None:  # what became of a table
-        nonlocal n_done
-        steps.append(settle(job, executed, place, force))
-        n_done += 1
-        say(f"[{n_done}/{len(todo)}] {job.name}: {steps[-1].said} ({executed.seconds:.1f} s)")
+        nonlocal tables_done
+        steps.append(put_result(job, executed, place, force))
+        tables_done += 1
+        say(f"[{tables_done}/{len(todo)}] {job.name}: {steps[-1].said} ({executed.seconds:.1f} s)")
         if not executed.failure:
             last[job.name] = surroundings(job, s, place, code)
             write_atomic(place / ".batch/state.json", msgspec.json.encode(last))
@@ -492,15 +494,15 @@ def make_tables(
                 yield job
 
     try:
-        here = at_once or os.cpu_count() or 1
-        results = run_on_ray(ready(), s, ray) if ray else run_here(ready(), s, place, here)
+        workers = at_once or os.cpu_count() or 1
+        results = run_on_ray(ready(), s, ray) if ray else run_here(ready(), s, place, workers)
         for job, executed in results if todo else ():
             note(job, executed)
     except KeyboardInterrupt:
         if results:
             results.close()
         do = "finished tables are kept; start again to continue"
-        raise Stopped(f"stopped after {n_done} of {len(todo)} tables", do=do) from None
+        raise Stopped(f"stopped after {tables_done} of {len(todo)} tables", do=do) from None
     return steps
 
 

@@ -150,7 +150,7 @@ def written(home):
 
 def faults() -> dict[str, Stale | None]:
     "What of each table's report is out of date."
-    return {x.name: x.fault for x in board().lines}
+    return {x.name: x.stale for x in board().lines}
 
 
 def alter(path: Path, kind: str, key: str) -> None:
@@ -180,7 +180,7 @@ def test_a_change_of_anything_that_made_a_report_makes_it_stale(home, written, n
             alter(path, kind, key)
             fault = faults()[name]
             assert fault == Stale(Fault.PRINTED) if key in PRINTED else fault.what == key, key
-            assert fault.kept == (kind == "made_with" or key in PRINTED)
+            assert fault.still_counts == (kind == "made_with" or key in PRINTED)
             assert board_says()[name] == f"stale: {fault}" and not faults()[OTHER]
             path.write_bytes(good)
 

@@ -292,11 +292,11 @@ def eligible_entities(entities: Sequence[Entity], filters: Filters = Filters()) 
     for e in sorted(entities, key=lambda e: e.url):
         if e.domain != "songs" and e.url not in dropped:
             texts = (e.section(s) for s in usable_sections(e, filters))
-            looks_here = {(e.domain, cut_description(text)) for text in texts}
-            if looks_here & looks:
+            shown_texts = {(e.domain, cut_description(text)) for text in texts}
+            if shown_texts & looks:
                 dropped[e.url] = "twin"
             else:
-                looks |= looks_here
+                looks |= shown_texts
 
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
     songs.sort(key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))

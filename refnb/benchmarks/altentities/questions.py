@@ -211,7 +211,7 @@ def parse_altentities(
         questions = msgspec.json.decode(text, type=list[Written])
         json.JSONDecoder(object_pairs_hook=refuse_repeated_keys).decode(text)
     except (msgspec.MsgspecError, ValueError) as e:
-        if "truncated" in str(e):
+        if str(e) == "Input data was truncated":  # as msgspec says it
             raise FormatError("ends before its last question does", where, "get it again") from None
         # such as: field name: is empty - at `$[3].choices[0]`
         parts = r"(?s)^(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?\Z"

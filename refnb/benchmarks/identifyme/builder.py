@@ -413,10 +413,10 @@ class Story:
         self.doc = d
         self.mentions = t = mention_table(d, rules)
         largest = sorted(range(len(d.names)), key=lambda i: -len(d.clusters[i]))
-        names_here = [d.names[i] for i in largest if d.names[i]]
-        if order and sorted(order) != sorted(names_here):
+        cluster_names = [d.names[i] for i in largest if d.names[i]]
+        if order and sorted(order) != sorted(cluster_names):
             raise DataError("the names in their order are not those of the clusters", d.doc_key)
-        self.names = list(order) or names_here
+        self.names = list(order) or cluster_names
         self.entity, self.classes = t.entity.tolist(), t.pronoun_class.tolist()
         self.sizes = Counter(filter(None, self.entity))
         told = t[t.entity != ""].groupby("entity", sort=False).pronoun_class

@@ -122,18 +122,20 @@ def align_names(
         group = list(members)
         after: dict[int, tuple[float, dict[int, str]]] = {}
         later -= len(group)
-        for n_given, (total, names) in ways.items():
+        for names_given, (total, names) in ways.items():
             # leave as many names as the clusters that follow can take, and no more
-            for count in range(max(0, n - n_given - later), min(len(group), n - n_given) + 1):
-                part = scores[group, n_given : n_given + count]
+            for count in range(
+                max(0, n - names_given - later), min(len(group), n - names_given) + 1
+            ):
+                part = scores[group, names_given : names_given + count]
                 try:
                     rows, columns = linear_sum_assignment(part, maximize=True)
                 except ValueError:  # some name fits no cluster
                     continue
-                new, end = total + part[rows, columns].sum(), n_given + count
+                new, end = total + part[rows, columns].sum(), names_given + count
                 if end not in after or new > after[end][0]:
                     names_of_group = {
-                        clusters[group[r]].cluster: labels[n_given + c].name
+                        clusters[group[r]].cluster: labels[names_given + c].name
                         for r, c in zip(rows, columns)
                     }
                     after[end] = new, names | names_of_group

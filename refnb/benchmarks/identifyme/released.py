@@ -209,11 +209,11 @@ def named_documents(
     s, docs = s or load_settings(), []
     labels = released_labels(s)
     for d in load(DATASETS[corpus], "train", s):
-        labels_here = labels.get(d.doc_key, [])
+        story_labels = labels.get(d.doc_key, [])
         if d.doc_key in full:
-            by_name = {label.name: label for label in labels_here}
-            labels_here = [by_name[name] for name in full[d.doc_key]]
-        named = align_names(d, labels_here) if labels_here else d.changed(names=())
+            by_name = {label.name: label for label in story_labels}
+            story_labels = [by_name[name] for name in full[d.doc_key]]
+        named = align_names(d, story_labels) if story_labels else d.changed(names=())
         docs.append(named.changed(meta=d.meta | {"corpus": corpus}))
     return docs
 

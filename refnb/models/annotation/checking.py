@@ -39,7 +39,7 @@ def window_to_check(
         raise CallError(f"there is no window {number}", d.doc_key, do)
     window = windows[number - 1]
     first = sum(w.size for w in windows[: number - 1])
-    last, clusters_here, spans_seen, twice, over = (
+    last, window_clusters, spans_seen, twice, over = (
         first + window.size,
         list[list[Span]](),
         set[Span](),
@@ -47,7 +47,7 @@ def window_to_check(
         0,
     )
     for c in d.clusters:
-        clusters_here.append([])
+        window_clusters.append([])
         for s in sorted(set(c)):
             if s.end < first or s.start >= last:
                 continue
@@ -57,9 +57,10 @@ def window_to_check(
                 twice += 1
             else:
                 spans_seen.add(s)
-                clusters_here[-1].append(Span(s.start - first, s.end - first))
+                window_clusters[-1].append(Span(s.start - first, s.end - first))
     order = sorted(
-        range(len(clusters_here)), key=lambda k: (-len(clusters_here[k]), -len(d.clusters[k]), k)
+        range(len(window_clusters)),
+        key=lambda k: (-len(window_clusters[k]), -len(d.clusters[k]), k),
     )
     given, names = named(d).names, list[str]()
     for k in order:  # short names, different from each other
@@ -69,7 +70,7 @@ def window_to_check(
             i += 1
             unique_name = f"{short} {i}"
         names.append(unique_name)
-    clusters = tuple(tuple(clusters_here[k]) for k in order)
+    clusters = tuple(tuple(window_clusters[k]) for k in order)
     meta = {"of": len(windows), "first": first, "twice": twice, "over": over}
     return window.changed(clusters=clusters, names=tuple(names), meta=meta)
 
@@ -127,10 +128,10 @@ def replay_edits(
             owner |= {s: e.into for s, k in owner.items() if k == e.who}
         else:
             names.append(e.name)
-            from_here = [e.at]
+            moved_spans = [e.at]
             if e.do == "split":
-                from_here = [s for s, k in owner.items() if k == owner[e.at] and s >= e.at]
-            owner |= dict.fromkeys(from_here, len(names) - 1)
+                moved_spans = [s for s, k in owner.items() if k == owner[e.at] and s >= e.at]
+            owner |= dict.fromkeys(moved_spans, len(names) - 1)
     clusters: list[list[Span]] = [[] for _ in names]
     for s in sorted(owner):
         clusters[owner[s]].append(s)

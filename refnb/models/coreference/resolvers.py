@@ -131,17 +131,17 @@ class Resolver(nn.Module):
         spans_wanted = sorted({Span(*s) for s in (*(given or ()), *more)})
         spans: list[Span] = []
         vectors: list[torch.Tensor] = []
-        for vectors_here, at in self.read(t) if read is None else read:
+        for segment_vectors, at in self.read(t) if read is None else read:
             last = (
-                at + len(vectors_here) - 1
+                at + len(segment_vectors) - 1
             )  # a wanted mention may go on behind it, in a very long sentence
-            spans_here = {s for s in spans_wanted if at <= s.start <= last}
+            segment_spans = {s for s in spans_wanted if at <= s.start <= last}
             if given is None:
-                spans_here.update(self.finder.found(vectors_here, t, at, self.m.threshold))
-            if spans_here:
-                spans += sorted(spans_here)
-                cut = [(a, min(b, last)) for a, b in sorted(spans_here)]
-                vectors.append(self.vector(vectors_here, cut, at))
+                segment_spans.update(self.finder.found(segment_vectors, t, at, self.m.threshold))
+            if segment_spans:
+                spans += sorted(segment_spans)
+                cut = [(a, min(b, last)) for a, b in sorted(segment_spans)]
+                vectors.append(self.vector(segment_vectors, cut, at))
         return Bank(MentionArrays(t, spans), torch.cat(vectors), self.scorer) if spans else None
 
     def resolve(

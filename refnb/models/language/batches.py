@@ -22,7 +22,7 @@ from ...core.files import alone, read_bytes, read_jsonl, write_atomic
 from ...core.types import CallError, DataError, FormatError, Record, need
 from .models import LanguageModel, NoReply, Reply, Request, at_most
 from .servers import ROOM, client_of, covered, hidden
-from .servers import read_safely, rejected
+from .servers import read_safely, reply_of_error
 from .store import SETTLED, Kept, Store
 from .wire import json_of, request
 
@@ -223,7 +223,7 @@ async def store_replies(
             if status == 200:
                 raw, reply = read_safely(raw, m, asks[key])
             else:
-                reply = rejected(status if isinstance(status, int) else 0, raw, m)
+                reply = reply_of_error(status if isinstance(status, int) else 0, raw, m)
         except DataError as e:  # all questions of a run would meet this; here each has its line
             reply = Reply(finish="failed", kind="rejected", error=str(e))
         count[reply.finish] += 1
@@ -268,7 +268,7 @@ async def step(
         do = "it supports no batches, or has deleted this one; run without --batch"
         raise DataError("the server has no batches", where, do) from None
     except openai.APIStatusError as e:
-        reply = rejected(e.status_code, covered(e.response.content, m), m)
+        reply = reply_of_error(e.status_code, covered(e.response.content, m), m)
         what = reply.error or "the server filters it"
         raise DataError(what, where, "nothing is lost; rerun later") from None
     except (openai.OpenAIError, aio.ClientError, NoReply, *UNREADABLE) as e:

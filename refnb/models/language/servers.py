@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
            'GIVE_UP', 'KIND_RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered',
-           'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'rejected', 'read_safely',
+           'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'reply_of_error', 'read_safely',
            'send_question', 'Budget', 'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
@@ -286,7 +286,7 @@ class Judge:
         raise DataError(what, self.m.model, do)
 
 # %% ../../../nbs/models/language/03_servers.ipynb #da2d80cf
-def rejected(status: int, data: bytes, m: LanguageModel) -> Reply:
+def reply_of_error(status: int, data: bytes, m: LanguageModel) -> Reply:
     "Read a server's error as a reply to its question; raise if all questions would meet it."
     message, code, param = error_of(data)
     kind, field, setting = error_kind(status, message, code), "", ""
@@ -345,7 +345,7 @@ async def send_question(
             r = await client.post(path, cast_to=http.Response, **how)
     except openai.APIStatusError as e:
         data = covered(e.response.content, m)
-        return data, rejected(e.status_code, data, m)
+        return data, reply_of_error(e.status_code, data, m)
     except NoReply as e:
         kind, why = e.kind, e.what
     except (openai.OpenAIError, http.HTTPError, aio.ClientError, OSError) as e:
@@ -364,7 +364,7 @@ async def send_question(
     else:
         data, reply = read_safely(covered(r.content, m), m, ask)
         if reply.kind == "broken":
-            rejected(200, data, m)  # raises if it is about the key or the credit
+            reply_of_error(200, data, m)  # raises if it is about the key or the credit
         return data, reply
     return b"", Reply(finish="failed", kind=kind, error=hidden(why, m))
 
@@ -379,22 +379,22 @@ class Budget:
     ):
         self.usd = float("inf") if usd is None else usd
         self.spent = spent
-        self.lost = 0.0  # requests without a reply, if they were billed
+        self.lost_usd = 0.0  # requests without a reply, if they were billed
         self.held = 0.0  # by requests under way
         self.under_way = 0
         self.surcharge = 0.0  # what a reply cost beyond the most that was expected
-        self.settled = asyncio.Event()
+        self.changed = asyncio.Event()
 
     def fits(self, usd: float = 0.0) -> bool:
         "Say whether this much is left, whatever the requests under way will cost."
-        return self.spent + self.lost + self.held + usd <= self.usd * (1 + 1e-12)
+        return self.spent + self.lost_usd + self.held + usd <= self.usd * (1 + 1e-12)
 
     async def hold(self, usd: float) -> float | None:
         "Wait until a request fits, and hold what it can cost; None: it never will fit."
         while not self.fits(usd + self.surcharge):
             if not self.under_way:
                 return None
-            await self.settled.wait()
+            await self.changed.wait()
         held = usd + self.surcharge
         self.held, self.under_way = self.held + held, self.under_way + 1
         return held
@@ -405,13 +405,13 @@ class Budget:
         self.held = self.held - held if self.under_way else 0.0
         self.surcharge = max(self.surcharge, self.surcharge + usd - held)
         self.spent += usd
-        self.settled.set()  # wakes all who wait
-        self.settled.clear()
+        self.changed.set()  # wakes all who wait
+        self.changed.clear()
 
     def reached(self, usd: float = 0.0) -> str:
         "Say that the next request, which can cost this much, does not fit."
         return (
-            f"the budget of {self.usd:g} USD is reached: {self.spent + self.lost:.4g} are spent, "
+            f"the budget of {self.usd:g} USD is reached: {self.spent + self.lost_usd:.4g} are spent, "
             f"the next request could cost {usd:.4g}"
         )
 
@@ -474,7 +474,7 @@ class Purchase(msgspec.Struct):
     "A request under way."
 
     ask: Request
-    lost: Reply  # the most that it can use: what is stored if it is billed and no reply comes
+    lost_reply: Reply  # the most that it can use: what is stored if it is billed and no reply comes
     held: float  # USD of the budget
     sent: bool = False  # and without a reply so far
 
@@ -590,8 +590,8 @@ class Buyer:
         if p.sent:
             p.sent = False
             self.bill.lost += 1
-            self.budget.lost += p.held
-            self.store.put(p.ask.key, p.lost)
+            self.budget.lost_usd += p.held
+            self.store.put(p.ask.key, p.lost_reply)
 
     def flush(self) -> None:
         "Put the replies that wait on disk."
@@ -605,7 +605,7 @@ class Buyer:
         return msgspec.structs.replace(
             self.bill,
             models=models,
-            usd_at_most=None if at_most is None else at_most + self.budget.lost,
+            usd_at_most=None if at_most is None else at_most + self.budget.lost_usd,
             seconds=time.monotonic() - self.began,
             stopped=self.stopped,
         )

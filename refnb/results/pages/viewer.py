@@ -65,9 +65,9 @@ def run_questions(run: Run, given: Given = None, s: Settings | None = None) -> l
         questions = questions_of_run(run, s or load_settings(), do)
     if not questions:
         raise DataError("there are no questions", task)
-    made_of, hash_here = run.info.data.get("questions"), questions_id(questions)
-    if made_of and hash_here != made_of:
-        what = f"the run was made of questions {made_of}, these are {hash_here}"
+    made_of, questions_hash = run.info.data.get("questions"), questions_id(questions)
+    if made_of and questions_hash != made_of:
+        what = f"the run was made of questions {made_of}, these are {questions_hash}"
         raise DataError(what, task, "give the questions of this run")
     return questions
 

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['NOT_RELEASED', 'OUR_ROWS', 'NOT_ASKED', 'folder_of', 'predictions_lack', 'Runs', 'published_runs', 'own_runs',
-           'add_cell', 'runs_of_title', 'add_systems', 'add_variants']
+           'add_cell', 'runs_by_row', 'add_systems', 'add_variants']
 
 # %% ../../../nbs/results/papers/05_kitmus.ipynb #78a583de
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 from ...core.types import Lack
@@ -121,11 +122,15 @@ OUR_ROWS = "ours / "  # begins the row of a system of this package
 NOT_ASKED = "these systems answered the release's texts, not the sample"
 
 
-def runs_of_title(title: str, task: str, s: Settings, before: str = "") -> Runs:
-    "Find the runs of a system of this package, or of a published one, whose title has `before` before it."
-    if title.startswith(OUR_ROWS):
-        return own_runs(title.removeprefix(OUR_ROWS), task, s)
-    return published_runs(f"{before}{title}", task, s)
+def runs_by_row(
+    titles: Sequence[str],  # of published systems
+    own_systems: Sequence[str],  # systems of this package
+    before: str = "",  # what a published system's title begins with, beyond its row
+) -> dict[str, Callable[[str, Settings], Runs]]:
+    "List the rows of a table, each with who finds its runs on a task."
+    rows: dict[str, Callable[[str, Settings], Runs]] = {}
+    rows |= {t: partial(published_runs, f"{before}{t}") for t in titles}
+    return rows | {f"{OUR_ROWS}{x}": partial(own_runs, x) for x in own_systems}
 
 # %% ../../../nbs/results/papers/05_kitmus.ipynb #56a20a1e
 def add_systems(
@@ -137,13 +142,13 @@ def add_systems(
     score: str = "accuracy",  # or lenient, or f1
 ):
     "Add rows of systems, and of chance, with two, three and four entities."
-    for row in (*titles, *(OUR_ROWS + x for x in own_systems)):
+    for row, runs_on in runs_by_row(titles, own_systems).items():
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
             if report.sample:
                 report.add(row, column, reason=NOT_ASKED)
                 continue
-            t = add_cell(report, row, column, task, runs_of_title(row, task, s), score)
+            t = add_cell(report, row, column, task, runs_on(task, s), score)
             if t and t.naive_low is not None and row in titles:  # ours have two runs at most
                 cell = report.cells[row, column]
                 only = f"{row}, as if only runs varied"
@@ -169,14 +174,14 @@ def add_variants(
     # somebody answered such texts
 ):
     "Add columns of systems, and chance, for some variants."
+    columns = runs_by_row(titles, own_systems, "kitmus-trained / ")
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
-        for column in (*titles, *(OUR_ROWS + x for x in own_systems)):
+        for column, runs_on in columns.items():
             if report.sample:
                 report.add(variant, column, reason=NOT_ASKED)
                 continue
-            runs = runs_of_title(column, task, s, "kitmus-trained / ")
-            add_cell(report, variant, column, task, runs, score)
+            add_cell(report, variant, column, task, runs_on(task, s), score)
     report.add("all variants", "random", 1 / entities, source="chance", basis="chance")
     for n in fewer if not report.sample else ():
         for variant in variants:
