@@ -14,7 +14,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, Record, nearest, safe_name
 from ..core.settings import Settings, load_settings, packaged
@@ -114,13 +114,15 @@ def environment_record(p: EnvironmentPlace) -> bytes:
     return msgspec.json.encode([p.lock, PYTHON, shared_folders(p)])
 
 
-def environment_state(p: EnvironmentPlace) -> str:
-    "Return the state of an environment: ready, not here, interrupted, or out of date."
+def environment_state(
+    p: EnvironmentPlace,
+) -> Literal["ready", "not here", "interrupted", "out of date"]:
+    "Return the state of an environment."
     seal = p.folder / READY_FILE
     if not seal.exists():
         return "interrupted" if p.folder.is_dir() else "not here"
-    whole = p.python.exists() and read_bytes(seal) == environment_record(p)
-    return "ready" if whole else "out of date"
+    is_today = p.python.exists() and read_bytes(seal) == environment_record(p)
+    return "ready" if is_today else "out of date"
 
 
 def shared_versions(p: EnvironmentPlace) -> dict[str, str]:

@@ -39,6 +39,14 @@ class Form(Record):
     words: int = 0  # words per passage, for marking clusters
     context: int = 0  # words of context before the passage
 
+    @property
+    def lettered(self) -> bool:
+        return self.shows in ("letters", "described-letters")
+
+    @property
+    def described(self) -> bool:
+        return self.shows in ("described", "described-letters")
+
 
 @cache
 def forms() -> dict[str, Form]:
@@ -131,8 +139,8 @@ def shown_options(q: Question, form: Form) -> str:
     "Write a question's options as a form shows them, one a line."
     lines = []
     for label, o in zip(labels_of(q, form), q.options):
-        line = f"{label}. {o.name}" if form.shows.endswith("letters") else o.name
-        if form.shows.startswith("described") and o.description:
+        line = f"{label}. {o.name}" if form.lettered else o.name
+        if form.described and o.description:
             line += f": {o.description}"
         lines.append(" ".join(line.split()))
     return "\n".join(lines)

@@ -401,7 +401,7 @@ def read(
     else:
         if f.reads == "yes-no":
             text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
-        if f.shows.startswith("described"):  # descriptions may be repeated
+        if f.described:  # descriptions may be repeated
             for o in q.options:
                 text = text.replace(o.description or "\0", "")
         letters = tuple(answers(q, form)) if f.reads == "letter" else ()
