@@ -88,7 +88,6 @@ def test_a_key_that_comes_back_in_a_reply_is_written_nowhere(
     assert traces(tmp_path, s, key) == [] and "[key]" in got.run.journal.read_text()
 
 
-@pytest.mark.xfail(reason="letters that HTML names (&quot;) are not looked for", strict=True)
 def test_a_key_with_quotes_that_comes_back_as_html_is_covered(stub, settings, monkeypatch):
     monkeypatch.setenv(KEY, QUOTED)
     stub.always = lambda seen: Play(text=f"It is {html.escape(QUOTED)}.")
