@@ -230,7 +230,8 @@ def run_(
     from refnb.benchmarks.tasks import the_card
     from refnb.metrics.choice import outcomes
     from refnb.models.registry import find_system, is_system
-    from refnb.models.running import planned, run, run_sharded
+    from refnb.models.running import planned, run, run_sharded, system_to_ask
+    from refnb.models.systems import BaseSystem
 
     s, budget_left = load_settings(), budget
     settings: dict[str, Any] = given_settings(set_) | ({"batches": True} if batch else {})
@@ -245,9 +246,10 @@ def run_(
         "Run once, on what is left of the budget; describe what became of it."
         nonlocal budget_left
         mine = settings if budget_left is None else settings | {"budget": max(0.0, budget_left)}
-        t = as_task(name, s, find_system(system, s, **mine).shapes)
+        answerer = system_to_ask(system, s, **mine)
+        t = as_task(name, s, answerer.shapes)
         if dry_run:
-            p = msgspec.to_builtins(planned(t, system, limit, s, **mine))
+            p = msgspec.to_builtins(planned(t, answerer, limit, s))
             p["questions"] = p.pop("items")
             return {"task": t.name, "system": system} | p
         if by and t.shape != "choice":
@@ -258,16 +260,13 @@ def run_(
         try:
             with progress("answered") as moved:
                 if ray:
-                    done = run_sharded(t, system, ray, 0, gpus, s, moved, **mine)
+                    done = run_sharded(t, answerer, ray, 0, gpus, s, moved)
                 else:
-                    done = run(t, system, limit, s, moved, bills.append, tolerate, **mine)
-        except Exception:
-            if budget_left is not None:  # what a run that failed has cost
-                budget_left -= sum(getattr(c, "usd_at_most", 0.0) or 0.0 for c in bills)
-            raise
-        if budget_left is not None:
-            used = [getattr(a, "usage", None) for a in done.answers_so_far().values()]
-            budget_left -= sum(u.usd or 0.0 for u in used if u)
+                    done = run(t, answerer, limit, s, moved, bills.append, tolerate)
+        finally:
+            # whatever became of the run: what may have been billed is spent
+            if budget_left is not None and isinstance(answerer, BaseSystem):
+                budget_left -= answerer.spent(t)
         costs = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in bills[:1]}
         return result_of(done, t, by, s) | costs
 

@@ -124,6 +124,10 @@ class BaseSystem:
         "Return the number of answers to a question or document."
         return 1
 
+    def spent(self, task: Task) -> float:
+        "Sum what all calls about a task may have cost, in USD."
+        return 0.0
+
     def plan(self, task: Task, items: Sequence[Any]) -> CostEstimate:
         return CostEstimate(len(items))
 

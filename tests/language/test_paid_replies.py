@@ -152,9 +152,6 @@ def test_a_server_that_adds_words_is_found_out(stub, settings):
     assert got.bill.usd <= 0.01 and got.bill.asked == 4
 
 
-@pytest.mark.xfail(
-    reason="what the first system lost is not taken off the second one's", strict=True
-)
 def test_a_budget_holds_over_the_systems_of_a_command_with_lost_replies(
     stub, tmp_path, monkeypatch, capsys
 ):

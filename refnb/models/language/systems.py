@@ -347,6 +347,15 @@ class LanguageModelSystem(ModelRequests):
     def __getstate__(self) -> dict:
         return self.__dict__ | {"loaded": None, "summary": None}
 
+    def spent(self, task: Task) -> float:
+        "Sum what all calls about a task may have cost, in USD: replies, and requests that were lost."
+        if self.local:
+            return 0.0
+        with Store(Path(task.settings.runs) / "replies") as store:
+            keys = {ask.key for ask in self.requests(task, task.items)}
+            kept = (x.reply for key in keys for x in store.all(key))
+            return sum(cost(self.model, reply) or 0.0 for reply in kept)
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         if self.local and items and self.loaded is None:
             self.loaded = load_local(self.model, task.settings.offline)
@@ -356,12 +365,8 @@ class LanguageModelSystem(ModelRequests):
             for t, reply in zip(todo, replies, strict=True):
                 yield answer_of(t, self.model, reply)
             return
+        spent = 0.0 if self.how.budget is None else self.spent(task)
         with Store(Path(task.settings.runs) / "replies") as store:
-            spent = 0.0
-            if self.how.budget is not None:  # what earlier calls have cost, lost requests too
-                keys = {ask.key for ask in self.requests(task, task.items)}
-                kept = (x.reply for key in keys for x in store.all(key))
-                spent = sum(cost(self.model, reply) or 0.0 for reply in kept)
             if task.shape == "clusters":
                 m, form = self.way(task.prompts, clusters=True)
                 if self.local:  # other weights in the same folder give other replies
