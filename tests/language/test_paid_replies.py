@@ -162,7 +162,9 @@ def test_a_budget_holds_over_the_systems_of_a_command_with_lost_replies(
     sets |= {"price.input": 1, "price.output": 2, "concurrency": 1}
     call = ["run", "mine.jsonl", "gpt-4o-mini", "gpt-4o-mini[order=reversed]", "--json"]
     call += [x for k, v in sets.items() for x in ("-p", f"{k}={v}")]
-    one, other = json.loads(tools.here(capsys, *call, "--budget", 0.0023).out)
+    said = tools.here(capsys, *call, "--budget", 0.0023)
+    one, other = json.loads(said.out)
+    assert said.status == 1 and "2 requests without a reply are booked at" in said.err
     assert one["server"]["lost"] == 2 and other["server"]["stopped"]
     assert one["server"]["usd_at_most"] + other["server"]["usd_at_most"] <= 0.0023
 
@@ -194,7 +196,8 @@ def test_the_command_says_what_a_budget_left_undone(stub, tmp_path, monkeypatch,
     call = ["run", "mine.jsonl", "gpt-4o-mini"]
     call += [x for k, v in sets.items() for x in ("-p", f"{k}={v}")]
     poor = tools.here(capsys, *call, "--budget", 0.0001)
-    assert poor.status == 0 and "stopped: the budget of 0.0001 USD is reached" in poor.out
+    assert poor.status == 1 and "stopped: the budget of 0.0001 USD is reached" in poor.out
+    assert "0 of 9 are answered" in poor.err and len(poor.err.splitlines()) == 1
     rich = json.loads(tools.here(capsys, *call, "--json").out)
     assert rich["sealed"] and rich["server"]["asked"] == 9
     monkeypatch.delenv("EXAMPLE_KEY")

@@ -450,6 +450,7 @@ class Bill(msgspec.Struct):
     usd_at_most: float | None = 0.0  # if the lost ones were billed
     seconds: float = 0.0
     stopped: str = ""  # why it ended early
+    over_budget: bool = False  # it did, as nothing more fits into the budget
 
     def add(self, m: LanguageModel, reply: Reply) -> None:
         "Count a new reply, and what it cost."
@@ -540,7 +541,7 @@ class Buyer:
         "Ask the server, once it can be paid for, and store what comes."
         usd, most = 0.0, cost(self.m, lost) or 0.0
         if (held := await self.budget.hold(most)) is None:
-            self.stopped = self.stopped or self.budget.reached(most)
+            self.stop_at_budget(most)
             return None
         p = self.under_way[ask.key] = Purchase(ask, lost, held)
         begins = not self.judge.replied
@@ -568,12 +569,17 @@ class Buyer:
             self.judge.see(reply)
         return reply
 
+    def stop_at_budget(self, usd: float = 0.0) -> None:
+        "Buy nothing more, as the next request, which can cost this much, does not fit."
+        if not self.stopped:
+            self.stopped, self.bill.over_budget = self.budget.reached(usd), True
+
     async def on_request(self, request: Any) -> None:
         "Note that a request leaves, or stop it; the client calls this before each try."
         p = self.under_way[request.headers["Idempotency-Key"]]
         self.lose(p)  # the try before this one
         if not self.budget.fits():  # it may have been billed, and so may this one
-            self.stopped = self.stopped or self.budget.reached()
+            self.stop_at_budget()
         if self.stopped:
             raise NoReply("unsent", "not sent, as the run has stopped")
         p.sent = True
