@@ -6,7 +6,8 @@ from asking import at, questions, seal
 from refnb import find_system, run
 from refnb.benchmarks.tasks import FERRYMAN, task_questions
 from refnb.core.types import CallError, DataError, FormatError
-from refnb.models.language.models import check_taken, dialects, language_models, the_dialect
+from refnb.models.language.models import check_taken, dialects, read_model, the_dialect
+from refnb.models.registry import entries_of
 from refnb.models.running import planned
 from stub_server import Play, error
 
@@ -191,7 +192,8 @@ def test_nobody_knows_how_long_a_model_reasons(settings):
 
 
 def test_models_of_today_have_a_dated_price_and_its_source():
-    dated = {n: m for n, m in language_models().items() if m.price and m.price.source}
+    models = {name: read_model(entry) for name, entry in entries_of("language-model").items()}
+    dated = {n: m for n, m in models.items() if m.price and m.price.source}
     assert len(dated) >= 20 and sum(m.reasons for m in dated.values()) >= 8
     for name, m in dated.items():
         check_taken(m)

@@ -7,8 +7,9 @@ from refnb.benchmarks.identifyme.builder import sample_questions
 from refnb.benchmarks.tasks import find_task, task_questions
 from refnb.core.types import DataError, RefnbError
 from refnb.metrics.choice import credit
-from refnb.models.language.models import language_models
+from refnb.models.language.models import read_model
 from refnb.models.language.prompts import continuations, forms
+from refnb.models.registry import entries_of
 from refnb.models.running import planned
 from tiny import tiny_checkpoint
 from tools import FULL, ROOT
@@ -413,7 +414,8 @@ def test_marked_copies_of_passages_are_kept_and_not_written_twice(settings, fold
 
 
 def test_shipped_systems_are_whole():
-    for name, m in language_models().items():
+    for name, entry in entries_of("language-model").items():
+        m = read_model(entry)
         assert m.title and m.licence, name
         assert set(m.forms) == {"identifyme", "altentities", "kitmus", "bookcoref"}, name
         assert set(m.forms.values()) <= set(forms()), name

@@ -13,14 +13,8 @@ import msgspec
 from ...core.types import Answer, CallError, Question, Usage
 from .models import LanguageModel, Reply, Request, cost, request_of, wire_name
 from .prompts import Order, answers, continuations, in_order, one_of, pattern
-from refnb.models.language.prompts import (
-    read_template,
-    render,
-    schema,
-    the_form,
-    turned_back,
-    turns,
-)
+from .prompts import read_template, render, schema, the_form
+from .prompts import turned_back, turns
 from .reading import read
 from .wire import split_reasoning
 from ..systems import Failure
@@ -73,16 +67,16 @@ def requests_about(
         if (q.id, k) in had:
             continue
         draw, turn = divmod(k, n)
-        question_shown, perm = in_order(q, order, turn)
-        lead, labels = continuations(question_shown, form)
-        prompt, bound, shared = examples + render(question_shown, form), "", 0
+        shown, perm = in_order(q, order, turn)
+        lead, labels = continuations(shown, form)
+        prompt, bound, shared = examples + render(shown, form), "", 0
         if m.way == "reply":
-            labels = answers(question_shown, form) if m.constraint == "choice" else []
+            labels = answers(shown, form) if m.constraint == "choice" else []
             match m.constraint:
                 case "regex":
-                    bound = pattern(question_shown, form)
+                    bound = pattern(shown, form)
                 case "json":
-                    bound = schema(question_shown, form)
+                    bound = schema(shown, form)
                 case "choice":
                     bound = one_of(labels)
             if m.cache and not the_form(form).marks and q.text in prompt:
@@ -94,7 +88,7 @@ def requests_about(
         if samples > 1 and seed is not None:
             seeded_model = m.changed(decoding=m.decoding.changed(seed=seed + draw))
         ask = request_of(seeded_model, q.id, prompt, system, bound, labels, shared, draw)
-        yield Sent(question_shown, perm, ask, lead, form, k, n * samples)
+        yield Sent(shown, perm, ask, lead, form, k, n * samples)
 
 # %% ../../../nbs/models/language/09_answering.ipynb #a896dfa9
 def failure_of(id: str, r: Reply, sample: int = 0) -> Failure:

@@ -17,7 +17,6 @@ def attention(
     value: Any,  # as keys
     attention_mask: Any,  # added to the scores; None: all is seen
     scaling: float,  # factor of the scores
-    dropout: float = 0.0,  # unused: the model does not learn
     softcap: float | None = None,  # bound of the scores, in Gemma 2
     **_: Any,
 ) -> tuple[Any, None]:

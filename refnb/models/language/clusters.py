@@ -168,19 +168,16 @@ def document_answers(
     send: Callable[[Iterable[Request]], Iterable[tuple[Request, Reply]]],  # in any order
 ) -> Iterator[ClusterAnswer | Failure]:
     "Yield the clusters of each document, or a failure."
-    asks, docs_by_key = (
-        {d.doc_key: asks_about(m, d, form) for d in docs},
-        {d.doc_key: d for d in docs},
-    )
-    yield from (ClusterAnswer(key) for key, own in asks.items() if not own)
+    docs_by_key = {d.doc_key: d for d in docs}
+    asks = {key: asks_about(m, d, form) for key, d in docs_by_key.items()}
+    yield from (ClusterAnswer(key) for key in asks if not asks[key])
     replies: dict[str, Reply] = {}
     for ask, reply in send(chain.from_iterable(asks.values())):
         replies[ask.id] = reply
         key = ask.id.rpartition("/")[0]
-        passages_replied = [replies[own.id] for own in asks[key] if own.id in replies]
-        if len(passages_replied) == len(asks[key]):
-            failed = (r for r in passages_replied if r.finish == "failed")
-            if lost := next(failed, None):
-                yield failure_of(key, lost)
+        parts = [replies[x.id] for x in asks[key] if x.id in replies]
+        if len(parts) == len(asks[key]):
+            if failed := next((r for r in parts if r.finish == "failed"), None):
+                yield failure_of(key, failed)
             else:
-                yield merged_passages(docs_by_key[key], form, passages_replied)
+                yield merged_passages(docs_by_key[key], form, parts)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from ...core.types import CallError, Question, need
 from .attention import few_passes
-from .models import FailureKind, LanguageModel, NoReply, Reply, Request
+from .models import LanguageModel, NoReply, Reply, Request
 from ..weights import check_here, device_for, quietly, unloadable
 
 # %% ../../../nbs/models/language/06_local.ipynb #ac23cabf
@@ -101,7 +101,7 @@ class Encoded(NamedTuple):
     ask: Request
     ids: list[int]  # of the prompt
     options: list[list[int]] = []  # of the options to score
-    held: Any = None  # holds the reply to its pattern
+    processor: Any = None  # holds the reply to its pattern
 
 
 def prompt_text(local: Local, ask: Request) -> str:
@@ -132,7 +132,7 @@ def encode(local: Local, ask: Request, lead: str = "") -> Encoded:
         why = f"{len(ids):,} tokens, more than the {local.m.context:,} that {title} can read"
         raise NoReply("too long", why)
     if ask.way == "reply":
-        return Encoded(ask, ids, held=constraint_of(local, ask) if ask.pattern else None)
+        return Encoded(ask, ids, processor=constraint_of(local, ask) if ask.pattern else None)
     if not local.shares:
         what = f"{title} cannot score options, as it cannot go back to a text's beginning"
         raise CallError(what, do="say -p way=reply")
@@ -209,9 +209,7 @@ def option_likelihoods(local: Local, item: Encoded) -> Reply:
     local.computed += len(tokens)
     wanted = local.tensor(sum(item.options, []))
     logp = torch.log_softmax(out.logits[0].float(), -1).gather(1, wanted.T)[:, 0]
-    scores = tuple(
-        float(same_owner.mean()) for same_owner in logp.split([len(o) for o in item.options])
-    )
+    scores = tuple(float(own.mean()) for own in logp.split([len(o) for o in item.options]))
     seconds = time.monotonic() - start
     return Reply(model=local.m.model, tokens_in=end, scores=scores, seconds=seconds)
 
@@ -232,12 +230,12 @@ def constraint_of(local: Local, ask: Request) -> Any:
         rule = f"%json {json.dumps(schema)}"
     # the model may spell a text in any tokens
     grammar = f'%llguidance {{"no_forcing": true}}\nstart: {rule}'
-    held = local.vocabulary.get_cfg_logits_processor(grammar)
+    processor = local.vocabulary.get_cfg_logits_processor(grammar)
     tokens = local.vocabulary.llg_tokenizer
-    if why := llguidance.LLMatcher.validate_grammar(held.grammar, tokens):
+    if why := llguidance.LLMatcher.validate_grammar(processor.grammar, tokens):
         why = why.rpartition("error: ")[2].splitlines()[0]
         raise NoReply("impossible pattern", f"the pattern cannot be kept: {why[:200]}")
-    return held
+    return processor
 
 # %% ../../../nbs/models/language/06_local.ipynb #e3f76a0e
 class EachItsOwn:
@@ -272,8 +270,8 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
         gap, own = width - len(row), row[shared:]
         ids.append(row[:shared] + [local.pad] * gap + own)
         visible.append([1] * shared + [0] * gap + [1] * len(own))
-    if any(item.held for item in items):
-        options["logits_processor"] = [EachItsOwn([item.held for item in items], local.ends)]
+    if any(processors := [item.processor for item in items]):
+        options["logits_processor"] = [EachItsOwn(processors, local.ends)]
     if d.seed is not None:
         torch.manual_seed(d.seed)
     # to compile what strikes out tokens would take many seconds; as it is, it takes 0.1 ms
@@ -316,8 +314,7 @@ def answer_together(local: Local, group: list[Encoded]) -> Iterator[Reply]:
             if len(part) > 1:
                 local.batch = len(part) // 2
                 continue
-            kind: FailureKind = "out of memory"
-            yield Reply(finish="failed", kind=kind, model=local.m.model, error=kind)
+            yield Reply("", "failed", local.m.model, error="out of memory", kind="out of memory")
         group = group[len(part) :]
 
 

@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['Message', 'Method', 'Constraint', 'ApiShape', 'Bound', 'Finish', 'FailureKind', 'NotNegativeFloat', 'FORMS', 'Price',
-           'Decoding', 'Dialect', 'fault_of_device', 'fault_of_url', 'fault_of_key', 'LanguageModel',
-           'packaged_dialects', 'dialects', 'the_dialect', 'read_model', 'language_models', 'the_model', 'omit_line',
-           'sent_settings', 'check_taken', 'Request', 'wire_name', 'request_of', 'Reply', 'NoReply', 'cost', 'dearest',
-           'at_most']
+           'Decoding', 'Dialect', 'fault_of_url', 'LanguageModel', 'packaged_dialects', 'dialects', 'the_dialect',
+           'read_model', 'the_model', 'omit_line', 'sent_settings', 'check_taken', 'Request', 'wire_name', 'request_of',
+           'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
 
 # %% ../../../nbs/models/language/00_models.ipynb #530f9dd0
 import hashlib
@@ -22,7 +21,7 @@ import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
 from ...core.types import CallError, DataError, Record, nearest
-from ...core.settings import Settings, changed_record, packaged, your_folder
+from ...core.settings import changed_record, packaged, your_folder
 from ..registry import PROVIDERS, Entry, entries_of, record_of
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
@@ -118,13 +117,6 @@ class Dialect(Record):
         return ""
 
 # %% ../../../nbs/models/language/00_models.ipynb #e22f5c07
-def fault_of_device(device: str) -> str:
-    'Describe what is wrong with the name of a device; "" if nothing is.'
-    if re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", device):
-        return ""
-    return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
-
-
 def fault_of_url(url: str, setting: str = "base_url") -> str:
     'Describe what is wrong with a server\'s address, without repeating it; "" if nothing is.'
     try:
@@ -138,16 +130,6 @@ def fault_of_url(url: str, setting: str = "base_url") -> str:
         more = "keys come from the environment alone: key names the variable"
         return f"{setting}: holds more than an address; {more}"
     return ""
-
-
-def fault_of_key(name: str) -> str:
-    'Describe what is wrong with the name of a key\'s variable, without repeating it; "" if nothing.'
-    if not name or name in os.environ or re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", name):
-        return ""
-    return (
-        "key: its value is not the name of an environment variable in capitals; "
-        "if it is the key itself, put it into a variable and name that"
-    )
 
 
 class LanguageModel(Record):
@@ -187,7 +169,14 @@ class LanguageModel(Record):
     version: int = 1  # raised when the same settings give other answers
 
     def fault(self) -> str:
-        return fault_of_device(self.device) or fault_of_key(self.key) or fault_of_url(self.base_url)
+        if not re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", self.device):
+            return f"device: {self.device!r} is none; say cpu, cuda, cuda:1 or mps"
+        if self.key not in os.environ and not re.fullmatch(r"([A-Z_][A-Z0-9_]{0,63})?", self.key):
+            return (  # without repeating it
+                "key: its value is not the name of an environment variable in capitals; "
+                "if it is the key itself, put it into a variable and name that"
+            )
+        return fault_of_url(self.base_url)
 
     @property
     def speaks(self) -> Dialect:
@@ -246,11 +235,6 @@ def read_model(entry: Entry) -> LanguageModel:
         if isinstance(fields.get("decoding"), dict):
             fields["decoding"] = d.decoding | fields["decoding"]
     return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
-
-
-def language_models(s: Settings | None = None) -> dict[str, LanguageModel]:
-    "List all language models by name, the package's and yours."
-    return {name: read_model(entry) for name, entry in entries_of("language-model", s).items()}
 
 
 def the_model(

@@ -39,14 +39,6 @@ class Form(Record):
     words: int = 0  # words per passage, for marking clusters
     context: int = 0  # words of context before the passage
 
-    @property
-    def lettered(self) -> bool:
-        return self.shows in ("letters", "described-letters")
-
-    @property
-    def described(self) -> bool:
-        return self.shows in ("described", "described-letters")
-
 
 @cache
 def forms() -> dict[str, Form]:
@@ -110,12 +102,12 @@ def mark_mention(q: Question) -> str:
 SENTENCE_ENDS = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
 
 
-def context_of_mention(q: Question, least: int = 60) -> Question:
-    "Cut a question's text to the sentence of its mention, extended to `least` characters by its neighbours."
+def context_of_mention(q: Question) -> Question:
+    "Cut a question's text to the sentence of its mention, extended to 60 characters by its neighbours."
     start, end = chars_of(q)
     cuts = [0, *(m.end() for m in SENTENCE_ENDS.finditer(q.text)), len(q.text)]
     i, k = bisect_right(cuts, start) - 1, bisect_left(cuts, end)
-    while cuts[k] - cuts[i] < least and cuts[k] - cuts[i] < len(q.text):
+    while cuts[k] - cuts[i] < min(60, len(q.text)):
         i, k = max(0, i - 1), min(len(cuts) - 1, k + 1)
     text, left = q.text[cuts[i] : cuts[k]].rstrip(), cuts[i]
     return q.changed(text=text, chars=(start - left, end - left), right=(), meta={})
@@ -139,8 +131,8 @@ def shown_options(q: Question, form: Form) -> str:
     "Write a question's options as a form shows them, one a line."
     lines = []
     for label, o in zip(labels_of(q, form), q.options):
-        line = f"{label}. {o.name}" if form.lettered else o.name
-        if form.described and o.description:
+        line = f"{label}. {o.name}" if "letters" in form.shows else o.name
+        if "described" in form.shows and o.description:
             line += f": {o.description}"
         lines.append(" ".join(line.split()))
     return "\n".join(lines)

@@ -277,38 +277,28 @@ def options_named(
 ) -> set[int]:
     "List the options that a text without an own place for the answer gives; -1: not shown."
     c, lines = cues(), statements(text, names, letters)
-    statements_made = options_claimed(lines)
-    announced = {statement.option for statement in statements_made if statement.grade == ANNOUNCED}
-    alone = {
-        statement.option
-        for statement in statements_made
-        if statement.grade == ALONE and (statement.letter or not cut)
-    }
+    claims = options_claimed(lines)
+    announced = {x.option for x in claims if x.grade == ANNOUNCED}
+    alone = {x.option for x in claims if x.grade == ALONE and (x.letter or not cut)}
     if announced and len(alone) > 1:
         alone = set()  # a list, and then the answer
     options = announced | alone
     if not options and not cut:
-        options = {statement.option for statement in statements_made if statement.grade == SAID}
+        options = {x.option for x in claims if x.grade == SAID}
     if options:  # others may take it back
-        first = next(
-            statement
-            for statement in statements_made
-            if statement.grade and statement.option in options
-        )
-        if any(map(c["takes_back"].search, lines[first.line :])):
+        first = next(k for k, x in enumerate(claims) if x.grade and x.option in options)
+        begin = claims[first].line
+        if any(map(c["takes_back"].search, lines[begin:])):
             return set()
-        later = statements_made[statements_made.index(first) :]
-        for at, line in enumerate(lines[first.line :], first.line):
+        for at, line in enumerate(lines[begin:], begin):
             if c["corrects"].search(line):
-                options |= {statement.option for statement in later if statement.line >= at}
+                options |= {x.option for x in claims[first:] if x.line >= at}
         return options
-    left = [
-        statement for statement in statements_made if not cut and (statement.letter or not letters)
-    ]
-    options_left = {statement.option for statement in left}
+    left = [x for x in claims if not cut and (x.letter or not letters)]
+    options = {x.option for x in left}
     where = lines[left[0].line] if left else ""  # it speaks of the question
-    told = c["cues"].search(where) and not c["announces"].search(where)
-    return options_left if told or len(options_left) > 1 else set()
+    cued = c["cues"].search(where) and not c["announces"].search(where)
+    return options if cued or len(options) > 1 else set()
 
 # %% ../../../nbs/models/language/08_reading.ipynb #af280c85
 KEY = (
@@ -380,11 +370,10 @@ def read(
     drop: str = "",  # characters that their reading removes
 ) -> Answer:  # one option, or a reason
     "Read a reply as an answer to a question in this form."
-    modes, ends = get_args(ReadingMode), ("stop", "length", *FINISHES)
-    if reading not in modes:
-        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, modes))
-    if finish not in ends:
-        raise CallError(f"unknown finish {finish!r}", do=nearest(finish, ends))
+    known = {"reading": get_args(ReadingMode), "finish": ("stop", "length", *FINISHES)}
+    for name, value in (("reading", reading), ("finish", finish)):
+        if value not in known[name]:
+            raise CallError(f"unknown {name} {value!r}", do=nearest(value, known[name]))
     f, names, cut = the_form(form), tuple(o.name.strip() for o in q.options), finish == "length"
     text, _, is_open = split_reasoning(reply)
     outcome: int | Reason
@@ -401,7 +390,7 @@ def read(
     else:
         if f.reads == "yes-no":
             text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
-        if f.described:  # descriptions may be repeated
+        if "described" in f.shows:  # descriptions may be repeated
             for o in q.options:
                 text = text.replace(o.description or "\0", "")
         letters = tuple(answers(q, form)) if f.reads == "letter" else ()

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 from ...core.types import CallError, DataError, need
 from .models import FailureKind, LanguageModel, NoReply, Reply, Request
-from .models import check_taken, cost, dearest, omit_line, sent_settings
+from .models import cost, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
 from .wire import error_words, json_of, read_reply, request
 
@@ -65,7 +65,7 @@ def client_of(
     m: LanguageModel,
     concurrency: int = 8,  # questions under way at a time
     on_request: Iterable[Callable] = (),  # called with each request
-    heard: Iterable[Callable] = (),  # called with each response, before it is read
+    on_response: Iterable[Callable] = (),  # called with each response, before it is read
     most: int = 0,  # bytes of a reply; 0: as many as the model's limit of tokens can need
 ) -> Any:  # an openai.AsyncOpenAI
     "Make OpenAI's client of a model's server; its key comes from the environment alone."
@@ -79,7 +79,7 @@ def client_of(
     carrier = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         follow_redirects=False,  # a key goes to the address that was named
-        event_hooks={"request": [*on_request], "response": [cap, *heard]},
+        event_hooks={"request": [*on_request], "response": [cap, *on_response]},
     )
     return openai.AsyncOpenAI(
         api_key=key,
@@ -260,17 +260,13 @@ def remedy(kind: FailureKind, m: LanguageModel, setting: str = "") -> str:
     return "start the server, or look at base_url in the model's settings; then rerun the command"
 
 # %% ../../../nbs/models/language/03_servers.ipynb #47cdf338
-class Judge:
+class Judge(msgspec.Struct):
     "Says after each reply of a run whether the questions after it would fail like it."
 
-    def __init__(
-        self,
-        m: LanguageModel,
-        known: bool = False,  # an earlier run has had answers from this server
-    ):
-        self.m, self.known = m, known
-        self.replied = False  # the server has, to a question of this run
-        self.failures = 0  # in a row
+    m: LanguageModel
+    known: bool = False  # an earlier run has had answers from this server
+    replied: bool = False  # the server has, to a question of this run
+    failures: int = 0  # in a row
 
     def see(self, reply: Reply) -> None:
         "Count a new reply; raise if the run should end."
@@ -299,20 +295,19 @@ def reply_of_error(status: int, data: bytes, m: LanguageModel) -> Reply:
         kind = "setting"
     if kind == "filtered":
         return Reply(finish="content_filter")
+    absent = f"{m.base_url or DEFAULT_URL} gives no reply of this model"
     words = {
+        "forbidden": absent,
+        "absent": absent,
         "credit": "there is no credit left",
         "key": f"the server does not accept the key in {m.key or 'no variable'}",
         "setting": f"the model does not take {field}",
         "too long": "the prompt is too long for the model",
     }
-    absent = f"{m.base_url or DEFAULT_URL} gives no reply of this model"
-    words |= {"forbidden": absent, "absent": absent}
     error = hidden(f"the server says {status}" + (f": {message}" if message else ""), m)
     if kind in words:
         error = f"{words[kind]} ({error})"
-    if (
-        KIND_RULES[kind].later == 1
-    ):  # `from None`: the error that was caught shows what the server sent
+    if KIND_RULES[kind].later == 1:  # from None: what was caught shows what the server sent
         raise DataError(error, m.model, remedy(kind, m, setting)) from None
     return Reply(finish="failed", kind=kind, error=error)
 
@@ -495,10 +490,6 @@ class Buyer:
         spent: float = 0.0,  # of the budget, by earlier runs
         known: bool = False,  # an earlier run has had answers from this server
     ):
-        check_budget(m, budget)
-        check_taken(m)
-        if concurrency < 1:
-            raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
         self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
         self.m, self.store, self.concurrency = m, store, concurrency
         self.judge, self.budget = Judge(m, known), Budget(budget, spent)
