@@ -103,7 +103,7 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     if r.scores is not None:
         a = Answer(t.ask.id, scores=r.scores)
     else:
-        a = read(t.question, t.form, r.text, r.finish, m.reading, m.drop).changed(raw=r.text)
+        a = read(t.question, t.form, r.text, r.finish, m.reading, m.drop)
     if t.of > 1 and a.chosen:
         a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))
     thought = r.reasoning or split_reasoning(r.text).reasoning

@@ -24,6 +24,7 @@ from .answering import form_for, requests_about, system_text
 from .models import LanguageModel, the_model
 from .prompts import Order
 from .reading import read
+from .wire import FINISH_OF
 
 # %% ../../../nbs/models/language/12_inspect_task.ipynb #90b80c43
 class Exported(Record, omit_defaults=False):
@@ -81,8 +82,7 @@ def inspect_score(record: Mapping[str, Any], reply: str, finish: str = "stop") -
 
 def inspect_finish(stop: str) -> str:
     "Convert inspect_ai's stop_reason to refnb's finish reason (stop, length or content_filter)."
-    ends = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
-    return ends.get(stop, "stop")
+    return FINISH_OF.get(stop, "stop")
 
 # %% ../../../nbs/models/language/12_inspect_task.ipynb #9af4f3f7
 def export_inspect(
@@ -108,8 +108,8 @@ def export_inspect(
     form = form_for(m, task.prompts, form)
     message = system_text(m, task.benchmark)
     records = [exported(m, q, form, order, message) for q in task.questions]
-    sent = {k: getattr(m.decoding, k) for k in ("max_tokens", "temperature", "top_p", "seed")}
-    decoding = {k: v for k, v in sent.items() if v is not None}
+    names = ("max_tokens", "temperature", "top_p", "seed")
+    decoding = {k: v for k in names if (v := getattr(m.decoding, k)) is not None}
     # logs of one task are compared by its name, so it holds a hash of the requests
     slug = re.sub(r"[^a-z0-9]+", "_", task.name.lower()).strip("_")
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]

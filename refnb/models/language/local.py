@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from os.path import commonprefix
 from typing import Any, NamedTuple
 from ...core.types import CallError, Question, need
 from .attention import few_passes
@@ -19,10 +20,9 @@ from .models import LanguageModel, NoReply, Reply, Request
 from ..weights import check_here, device_for, quietly, unloadable
 
 # %% ../../../nbs/models/language/06_local.ipynb #ac23cabf
-def common(a: Sequence[int], b: Sequence[int]) -> int:
+def common(a: list[int], b: list[int]) -> int:
     "Count the tokens of the common beginning of two texts."
-    n = min(len(a), len(b))
-    return next((i for i in range(n) if a[i] != b[i]), n)
+    return len(commonprefix([a, b]))
 
 
 class Local:
@@ -56,8 +56,7 @@ class Local:
         self.ids: list[int] = []  # cached tokens
         # their keys and values, all of them in windowed layers too
         self.cache = need("transformers", "models").DynamicCache()
-        if self.torch.cuda.is_available():
-            self.torch.cuda.empty_cache()
+        self.torch.cuda.empty_cache()  # does nothing where there is no GPU
 
     def tensor(self, *rows: Sequence[int]) -> Any:
         "Put rows of numbers where the model is."
@@ -260,7 +259,7 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     torch, start, d = local.torch, time.monotonic(), items[0].ask.decoding
     rows, shared, options = [item.ids for item in items], 0, dict[str, Any]()
     if local.shares:
-        shared = min(common(rows[0], row[:-1]) for row in rows)
+        shared = len(commonprefix([row[:-1] for row in rows]))
         local.prefill(rows[0][:shared])
         options["past_key_values"] = copy.deepcopy(local.cache)
         if len(rows) > 1:

@@ -419,7 +419,7 @@ def cost(m: LanguageModel, r: Reply) -> float | None:
 def dearest(m: LanguageModel, ask: Request) -> Reply:
     "Return the most that a request can use: a token has at least one byte."
     text = "".join((ask.prompt, ask.system, ask.pattern, *ask.options))
-    read = len(text.encode("utf-8", "surrogatepass")) + 64
+    read = len(text.encode()) + 64
     written = ask.decoding.max_tokens if ask.way == "reply" else 1
     return Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
 

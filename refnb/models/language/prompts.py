@@ -274,9 +274,9 @@ def examples_for(
         what = f"the form {form} asks for an explanation, which examples lack"
         do = "choose another with -p form=NAME, such as identifyme/base or choice/names"
         raise CallError(what, "shots", do)
-    source, taken = examples_from(task, source), {q.doc_key for q in task.questions}
-    known = as_task(source, task.settings).questions
-    fit = [q for q in known if len(q.right) == 1 and q.text and q.doc_key not in taken]
+    source, task_docs = examples_from(task, source), {q.doc_key for q in task.questions}
+    pool = as_task(source, task.settings).questions
+    fit = [q for q in pool if len(q.right) == 1 and q.text and q.doc_key not in task_docs]
     fit.sort(key=lambda q: hashlib.sha256(q.id.encode()).digest())
     first = {q.doc_key: q for q in reversed(fit)}  # of each document
     chosen = sorted(fit, key=lambda q: q is not first[q.doc_key])[:shots]

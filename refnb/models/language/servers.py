@@ -350,12 +350,12 @@ async def send_question(
         causes: list[BaseException] = [e]
         while cause := causes[-1].__cause__:
             causes.append(cause)
-        last, of = causes[-1], lambda *types: any(isinstance(x, types) for x in causes)
-        if of(aio.ClientConnectorError, aio.ConnectionTimeoutError):
+        last, caused_by = causes[-1], lambda *types: any(isinstance(x, types) for x in causes)
+        if caused_by(aio.ClientConnectorError, aio.ConnectionTimeoutError):
             kind, why = "unreached", f"the server cannot be reached ({last})"
-        elif of(TimeoutError):
+        elif caused_by(TimeoutError):
             kind, why = "timeout", f"no reply within {m.timeout:g} seconds"
-        elif of(aio.ClientResponseError):
+        elif caused_by(aio.ClientResponseError):
             kind, why = "broken", f"the reply is broken (it is no HTTP: {last})"
         else:
             kind, why = "cut off", f"the connection broke ({type(last).__name__} {last})"
@@ -512,12 +512,7 @@ class Buyer:
 
     async def reply(self, ask: Request) -> Reply | None:
         "Return a reply from the store, or buy it; None: nothing more is bought."
-        try:
-            key = ask.key
-        except UnicodeEncodeError:
-            what, do = "its text is invalid Unicode (lone surrogate)", "read its file as UTF-8"
-            raise DataError(what, f"question {ask.id}", do) from None
-        why = "no reply, which may have been billed"
+        key, why = ask.key, "no reply, which may have been billed"
         lost = dearest(self.m, ask).changed(finish="failed", kind="lost", error=why)
         while not (reply := self.find(ask)) and not self.stopped:
             if self.store.claim(key, lost):

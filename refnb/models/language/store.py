@@ -137,21 +137,21 @@ class Store:
         query = f"select key, finish, reply, ask, at, crc, raw from replies {where} order by n"
         with self.lock, store_fault(self.path):
             rows = self.db.execute(query, values).fetchall()
-        good = []
-        for *row, crc, raw in rows:
-            typed = all(isinstance(x, str | bytes) for x in row)
-            if not typed or checksum(row) != crc or key not in ("", row[0]):
-                continue  # a bit has flipped
-            data = b""
-            with suppress(zlib.error):  # in the bytes alone: the reply is good
-                data = zlib.decompress(raw) if raw and isinstance(raw, bytes) else b""
-            good.append((row[0], row[2], data))
+        kept = list[Kept]()
         try:
-            return [Kept(k, msgspec.json.decode(x, type=Reply), raw) for k, x, raw in good]
+            for *row, crc, raw in rows:
+                typed = all(isinstance(x, str | bytes) for x in row)
+                if not typed or checksum(row) != crc or key not in ("", row[0]):
+                    continue  # a bit has flipped
+                data = b""
+                with suppress(zlib.error):  # in the bytes alone: the reply is good
+                    data = zlib.decompress(raw) if raw and isinstance(raw, bytes) else b""
+                kept.append(Kept(row[0], msgspec.json.decode(row[2], type=Reply), data))
         except msgspec.MsgspecError as e:
             what = f"a reply was stored by another version of refnb ({e})"
             do = "it is left unchanged; use the refnb that made it, or another folder"
             raise FormatError(what, str(self.path), do) from None
+        return kept
 
     def get(self, key: str) -> Reply | None:
         "Return the settled reply to a request; None: there is none."

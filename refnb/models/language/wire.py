@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PLACES', 'THOUGHT_TAGS', 'MESSAGE', 'THOUGHTS', 'ENDED_BY', 'FINISH_OF', 'DECODER', 'bound_of', 'texts', 'request',
-           'found', 'valid_text', 'text_at', 'count_at', 'Split', 'split_reasoning', 'top_logprobs', 'option_scores',
-           'error_words', 'json_of', 'read_reply']
+           'values_at', 'valid_text', 'text_at', 'count_at', 'Split', 'split_reasoning', 'top_logprobs',
+           'option_scores', 'error_words', 'json_of', 'read_reply']
 
 # %% ../../../nbs/models/language/01_wire.ipynb #df9a6643
 import json
@@ -141,7 +141,7 @@ PLACES = {  # of several texts the first counts; several numbers are added up
 }
 
 
-def found(value: Any, path: str) -> list[Any]:
+def values_at(value: Any, path: str) -> list[Any]:
     "List all that stands at a path, whatever else is there."
     values = [value]
     for name in path.split("."):
@@ -167,13 +167,15 @@ def valid_text(x: Any) -> str:
 
 def text_at(body: dict, paths: str) -> str:
     "Join the texts at the first of some paths that has any."
-    values = ("".join(map(valid_text, found(body, path))) for path in paths.split())
+    values = ("".join(map(valid_text, values_at(body, path))) for path in paths.split())
     return next(filter(None, values), "")
 
 
 def count_at(body: dict, paths: str, unknown: int = 0) -> int:
     "Add up the numbers of tokens at some paths; return `unknown` if none of them can be one."
-    numbers = [x for path in paths.split() for x in found(body, path) if type(x) in (int, float)]
+    numbers = [
+        x for path in paths.split() for x in values_at(body, path) if type(x) in (int, float)
+    ]
     good = [math.ceil(x) for x in numbers if 0 <= x <= 10**8]
     return sum(good) if good else unknown
 
@@ -224,7 +226,7 @@ def split_reasoning(text: str) -> Split:
 # %% ../../../nbs/models/language/01_wire.ipynb #d47124f0
 def top_logprobs(body: dict) -> list[tuple[str, float]]:
     "List the likeliest first tokens of a reply with their log-probabilities."
-    top = found(body, "choices.0.logprobs.content.0.top_logprobs.*")
+    top = values_at(body, "choices.0.logprobs.content.0.top_logprobs.*")
     listed = [(p.get("token"), p.get("logprob")) for p in top]
     good = [(t, p) for t, p in listed if isinstance(t, str) and isinstance(p, (int, float))]
     return [(t, min(float(p), 0.0)) for t, p in good if p < 1e-3]  # above 0 by rounding
@@ -271,7 +273,7 @@ def json_of(data: bytes) -> dict:
     text = data.decode(json.detect_encoding(data), "replace").lstrip("\ufeff \t\r\n")
     try:
         body, _ = DECODER.raw_decode(text.removeprefix("data:").lstrip())
-        return found(body if isinstance(body, list) else [body], "*")[0]
+        return values_at(body if isinstance(body, list) else [body], "*")[0]
     except (ValueError, IndexError, RecursionError):
         raise ValueError("it is not JSON") from None
 
