@@ -17,14 +17,12 @@ from ..metrics.coref_scores import score_coref
 from .tasks import Task, find_task
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #a1dcfbdc
-def litbank_documents(
-    s: Settings | None = None, fold: str = "0", split: str = "test"
-) -> list[Document]:
+def litbank_documents(s: Settings, fold: str, split: str) -> list[Document]:
     "Read a split of LitBank without gold, as a system's input."
     return [Document(d.doc_key, d.sentences) for d in litbank(split, s, int(fold))]
 
 
-def litbank_gold(task: str, s: Settings | None = None) -> dict[str, Document]:
+def litbank_gold(task: str, s: Settings) -> dict[str, Document]:
     "Read its documents with gold clusters, by key; none if the files are not here."
     t = find_task(task, s)
     if not t.here:

@@ -15,8 +15,8 @@ from ..core.upstream import get
 FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
 
 
-def gap_questions(s: Settings | None = None, split: str = "test") -> list[Question]:
+def gap_questions(s: Settings, split: str) -> list[Question]:
     "Make questions of the passages of a split."
     file = FILES[split]
-    data = get(f"google-research-datasets/gap-coreference/{file}", s or load_settings())
+    data = get(f"google-research-datasets/gap-coreference/{file}", s)
     return parse_gap_questions(data, file)

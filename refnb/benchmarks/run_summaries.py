@@ -15,7 +15,6 @@ from refnb.core.summaries import (
     SUMMARY,
     find_summaries,
     outline_of,
-    outline_of_documents,
     read_summary,
     write_outline,
     write_summary,
@@ -56,11 +55,13 @@ def write_run_summary(
     if task.card.score:
         docs = predicted_documents(run, task.documents)
         if not task.card.singletons:
-            several = [tuple(c for c in d.clusters if len(c) > 1) for d in docs]
-            docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several)]
+            docs = [
+                d.changed(clusters=tuple(c for c in d.clusters if len(c) > 1), names=())
+                for d in docs
+            ]
         counts = task.hook(task.card.score)(task, docs)
         if task.known:
-            write_outline(outline_of_documents(task.name, task.items, task.blobs), reports)
+            write_outline(outline_of(task.name, task.items, task.blobs), reports)
     elif task.known and task.shape == "choice":
         by_id, like = {q.id: q for q in task.questions}, task.card.like
         credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}

@@ -24,7 +24,7 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
         what, do = "the header has not one column id and one answer", "begin with a line id,answer"
         raise FormatError(what, at_line(where, 1), do)
     options = {q.id: [" ".join(o.name.split()).casefold() for o in q.options] for q in questions}
-    cell_of_id: dict[str, str] = {}
+    answered: set[str] = set()
     out: list[Answer] = []
     for n, cells in rows:
         at = at_line(where, n)
@@ -34,9 +34,9 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
         id, cell = (" ".join(cells[heads.index(c)].split()) for c in ("id", "answer"))
         if id not in options:
             raise DataError(f"{id!r} is not a question", at, "are the answers of other questions?")
-        if id in cell_of_id:
+        if id in answered:
             raise FormatError(f"{id!r} appears twice", at, "keep one of the two answers")
-        cell_of_id[id] = cell
+        answered.add(id)
         names, chosen = options[id], -1
         if names.count(cell.casefold()) == 1:
             chosen = names.index(cell.casefold())

@@ -115,17 +115,16 @@ def animal_farm(s: Settings | None = None) -> list[Document]:
     return [d.changed(names=names, meta={"title": "Animal Farm"})]
 
 # %% ../../nbs/core/15_corpora.ipynb #c0fe0d02
-def corefud(split: str = "", s: Settings | None = None, folder: str | Path = "") -> list[Document]:
+def corefud(split: str = "", s: Settings | None = None) -> list[Document]:
     """Read a corpus of CorefUD, with heads and kinds, from a folder of .conllu files; `split` is train, dev or test, as
     the files' names say. `folder` is where settings say, if empty."""
-    folder = folder or (s or load_settings()).corefud
-    if not folder:
+    if not (folder := (s or load_settings()).corefud):
         do = "unpack CorefUD, and name the folder of one corpus with REFNB_COREFUD"
         raise DataError("needs files of your own", "corefud", do)
     paths = sorted(Path(folder).glob(f"*{split}.conllu*"))
     if not paths:
         do = "name the folder of one corpus, such as CorefUD_English-LitBank"
-        raise DataError(f"there is no file *{split}.conllu", str(folder), do)
+        raise DataError(f"there is no file *{split}.conllu", folder, do)
     return [d for path in paths for d in read_documents(path, "conllu", heads=True)]
 
 # %% ../../nbs/core/15_corpora.ipynb #e61e595e
@@ -226,11 +225,10 @@ def load(
 
     >>> refnb.load("sample")[0]
     """
-    if str(name) not in corpora(s):
-        if Path(name).exists() and split:
+    if str(name) not in corpora(s) and (Path(name).exists() or set(str(name)) & {*"./\\"}):
+        if split:
             raise CallError("a file has no splits", str(name), "leave the split out")
-        if Path(name).exists() or any(c in str(name) for c in "./\\"):
-            return read_documents(name, **arguments)
+        return read_documents(name, **arguments)
     card = the_corpus(str(name), s)
     if split and split not in card.splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))

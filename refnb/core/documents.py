@@ -170,21 +170,13 @@ def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other.
     Case and Unicode form make no difference, and `[UNK]` matches any token."""
 
-    if list(gold) == list(words):
-        return ""
-
-    def same(gold_word: str, word_here: str) -> bool:
-        gold_word, word_here = (
-            unicodedata.normalize("NFKC", word).casefold() for word in (gold_word, word_here)
-        )
-        return gold_word == word_here
+    def plain(word: str) -> str:
+        return unicodedata.normalize("NFKC", word).casefold()
 
     places = [
         i
-        for i, (gold_word, word_here) in enumerate(zip(gold, words, strict=True))
-        if gold_word != word_here
-        and "[UNK]" not in (gold_word, word_here)
-        and not same(gold_word, word_here)
+        for i, (a, b) in enumerate(zip(gold, words, strict=True))
+        if a != b and "[UNK]" not in (a, b) and plain(a) != plain(b)
     ]
     if not places:
         return ""

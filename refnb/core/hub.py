@@ -8,7 +8,7 @@ __all__ = ['HubFile', 'hub_files', 'the_hub_file', 'hub_path', 'hub_lack', 'fetc
 # %% ../../nbs/core/13_hub.ipynb #1cca8d76
 from functools import cache
 from pathlib import Path
-from .types import CallError, DataError, Lack, Record, nearest, need, safe_name
+from .types import CallError, DataError, Lack, Record, need, known_name, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import read_yaml, write_atomic
 
@@ -36,9 +36,7 @@ def hub_files() -> dict[str, HubFile]:
 
 def the_hub_file(name: str) -> HubFile:
     "Find a hub file by name."
-    if name not in hub_files():
-        raise CallError(f"unknown hub file {name!r}", do=nearest(name, hub_files()))
-    return hub_files()[name]
+    return hub_files()[known_name(name, hub_files(), "hub file")]
 
 
 def hub_path(name: str, s: Settings | None = None) -> Path | None:
@@ -73,14 +71,12 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
     try:
         if len(revision) < 40:
             commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
-            commits_of_revision = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
-            if len(commits_of_revision) != 1:
-                what = (
-                    f"the hub has {len(commits_of_revision)} revisions that begin with {revision}"
-                )
+            ids = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
+            if len(ids) != 1:
+                what = f"the hub has {len(ids)} revisions that begin with {revision}"
                 do = "the dataset was changed; name a file of your own"
                 raise DataError(what, f.repo, do)
-            revision = commits_of_revision[0]
+            revision = ids[0]
         download = hub.hf_hub_download(
             f.repo,
             f.path,

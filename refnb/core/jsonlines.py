@@ -162,9 +162,8 @@ def parse_jsonlines(
         return [document_of_line(only, pieces, partial(at_line, where, 1))]
     lines = [(n, value) for n, value in enumerate(data.splitlines(), 1) if value.strip()]
     if len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{"):
-        lines = [
-            (lines[0][0], b"\n".join(value for _, value in lines))
-        ]  # one object takes all lines
+        # one object takes all lines
+        lines = [(lines[0][0], b"\n".join(value for _, value in lines))]
     docs: list[Document] = []
     line_of_key: dict[str, int] = {}
     for n, text in lines:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from .types import CallError, DataError, FormatError, Question, nearest
+from .types import CallError, DataError, FormatError, Question, nearest, known_name
 from .documents import Document
 from .files import parse_jsonl, read_bytes, write_atomic
 from .conll import conll_text, parse_conll
@@ -114,9 +114,7 @@ def read_file(
     if not data.strip():
         raise FormatError("the file is empty", str(path))
     known = {f.name: f for f in formats}
-    if named not in ("", *known):
-        raise CallError(f"unknown format {named!r}", do=nearest(named, known))
-    if not (f := known.get(named) or format_of(data, formats)):
+    if not (f := known[known_name(named, known, "format")] if named else format_of(data, formats)):
         do = f"readable are {', '.join(known)}; name one if it is one of them"
         raise FormatError("does not look like any format of documents", str(path), do)
     how = {k: v for k, v in how.items() if k in f.takes or k not in PIECES | HEADS}

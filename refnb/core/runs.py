@@ -267,26 +267,15 @@ class Seal(Record, omit_defaults=False):
 
 def seal_of(records: list, questions: int, sha256: str) -> Seal:
     "Make the seal of records, which answer so many questions and are a journal with this hash."
-    total, used = total_usage(records) or Usage(usd=0), [r.usage for r in records if r.usage]
+    total = total_usage(records) or Usage(usd=0)
     reasons = Counter(sorted(r.reason for r in records if r.reason))
-    models = Counter(sorted(u.model for u in used if u.model))
-    tokens = {
-        "read": total.tokens_in,
-        "written": total.tokens_out,
-        "reasoning": total.tokens_reasoning,
-    }
+    models = Counter(sorted(r.usage.model for r in records if r.usage and r.usage.model))
+    counts = (total.tokens_in, total.tokens_out, total.tokens_reasoning)
+    tokens = dict(zip(("read", "written", "reasoning"), counts)) if any(counts) else {}
     # no two runs share their times
     timeless = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
-    return Seal(
-        questions,
-        len(records),
-        dict(reasons),
-        total.usd,
-        sha256,
-        hash_lines(timeless),
-        dict(models),
-        tokens if any(tokens.values()) else {},
-    )
+    n, said = len(records), hash_lines(timeless)
+    return Seal(questions, n, dict(reasons), total.usd, sha256, said, dict(models), tokens)
 
 
 def read_record(path: Path, kind: type) -> Any:

@@ -203,11 +203,8 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
         if isinstance(value, Record) and isinstance(usual_value, Record):
             value, usual_value = msgspec.structs.asdict(value), msgspec.structs.asdict(usual_value)
         if isinstance(value, dict) and isinstance(usual_value, dict):
-            other = [
-                k
-                for k in sorted(value.keys() | usual_value.keys())
-                if value.get(k) != usual_value.get(k)
-            ]
+            keys = sorted(value.keys() | usual_value.keys())
+            other = [k for k in keys if value.get(k) != usual_value.get(k)]
             out |= {f"{name}.{k}": value.get(k, "") for k in other}
         else:
             out[name] = value

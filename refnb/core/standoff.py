@@ -8,6 +8,7 @@ __all__ = ['LABELS', 'Index', 'Some', 'StandoffMention', 'MentionLine', 'LinkLin
 
 # %% ../../nbs/core/09_standoff.ipynb #64a8c4ac
 from itertools import accumulate, chain
+from operator import attrgetter
 from typing import Annotated, Literal, NamedTuple
 import msgspec
 from .types import FormatError, Record, Span
@@ -123,9 +124,8 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
         if span not in mention_at:
             what = f"there is no mention {list(span)}, but {doc.doc_key!r} has it"
             raise FormatError(what, where, "does the file belong to the document?")
-    types = map_members(lambda span: mention_at[span].type, doc.clusters)
-    kinds = map_members(lambda span: mention_at[span].kind, doc.clusters)
-    return doc.changed(labels={"type": types, "kind": kinds})
+    groups = map_members(mention_at.__getitem__, doc.clusters)
+    return doc.changed(labels={field: map_members(attrgetter(field), groups) for field in LABELS})
 
 # %% ../../nbs/core/09_standoff.ipynb #11959d65
 class EntityRow(Record):
@@ -176,11 +176,8 @@ def parse_booknlp(
             what = f"{list(span)} is not a span of the {len(words)} tokens"
             raise FormatError(what, at_line(where, n))
         if "".join(words_there.split()) != "".join(e.text.split()):
-            what, at = (
-                f"the text has {words_there!r} there, not {e.text!r}",
-                at_line(where, n, "text"),
-            )
-            raise FormatError(what, at, "do the tokens belong to it?")
+            what = f"the text has {words_there!r} there, not {e.text!r}"
+            raise FormatError(what, at_line(where, n, "text"), "do the tokens belong to it?")
         clusters.setdefault(e.COREF, []).append(StandoffMention(span, e.cat, e.prop))
     found = [(mentions, "") for mentions in clusters.values()]
     return document_of_entities(doc_key, map_members(str, sentences), found, LABELS)

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['Meta', 'NONE', 'Reason', 'shortened', 'RefnbError', 'CallError', 'FormatError', 'DataError', 'Lack', 'nearest',
-           'need', 'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'meta_columns', 'Usage',
-           'Answer', 'safe_name', 'safe_path']
+           'known_name', 'need', 'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question',
+           'meta_columns', 'Usage', 'Answer', 'safe_name', 'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #a6310b9c
 import html, importlib, math, warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
@@ -88,6 +88,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     if close := difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6):
         return f"did you mean {names[lower.index(close[0])]}?"
     return "known: " + ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+
+
+def known_name(name: str, names: Collection[str], kind: str) -> str:
+    "Return a name if it is one of these; another is a wrong call. `kind` says what they name."
+    if name not in names:
+        raise CallError(f"unknown {kind} {name!r}", do=nearest(name, names))
+    return name
 
 # %% ../../nbs/core/00_types.ipynb #b4998c06
 def need(module: str, extra: str) -> ModuleType:

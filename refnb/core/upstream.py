@@ -36,6 +36,10 @@ class FileSet(Record):
     paths: tuple[str, ...]  # patterns of paths
     opt_in: bool = False  # only fetched when asked for by name
 
+    def holds(self, f: "UpstreamFile") -> bool:
+        "Tell whether a file belongs to it."
+        return f.repo == self.repo and any(fnmatchcase(f.path, p) for p in self.paths)
+
 
 class Sets(Record):
     "What sets.yaml says."
@@ -84,16 +88,11 @@ def upstream_files() -> dict[str, UpstreamFile]:
 
 def files_of(name: str) -> list[UpstreamFile]:
     "Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."
-    sets_and_repos = known_sets()
-    one_set = sets_and_repos.sets.get(name)
-    repo, patterns = (one_set.repo, one_set.paths) if one_set else (name, ("*",))
-    files = [
-        f
-        for f in upstream_files().values()
-        if f.key == name or f.repo == repo and any(fnmatchcase(f.path, p) for p in patterns)
-    ]
+    known = known_sets()
+    file_set = known.sets.get(name, FileSet("", name, ("*",)))
+    files = [f for f in upstream_files().values() if f.key == name or file_set.holds(f)]
     if not files:
-        do = nearest(name, [*sets_and_repos.sets, *sets_and_repos.repos])
+        do = nearest(name, [*known.sets, *known.repos])
         raise CallError(f"unknown upstream name {name!r}", do=do)
     return files
 
@@ -105,11 +104,7 @@ def set_names() -> list[str]:
 
 def set_of(f: UpstreamFile) -> str:
     "Name the first set that holds a file, for `refnb fetch`."
-    sets = known_sets().sets.items()
-    holds = (
-        n for n, x in sets if x.repo == f.repo and any(fnmatchcase(f.path, p) for p in x.paths)
-    )
-    return next(holds, f.key)
+    return next((name for name, x in known_sets().sets.items() if x.holds(f)), f.key)
 
 
 def dates_of(names: Iterable[str]) -> dict[str, str]:
@@ -168,13 +163,12 @@ def download(f: UpstreamFile, s: Settings, progress: DownloadProgress | None = N
                 requests.get(url, stream=True, timeout=s.patience, headers=headers) as response,
                 open(out, "wb") as file,
             ):
-                if (
-                    400 <= response.status_code < 500 and response.status_code != 429
-                ):  # no other try will do
-                    what = f"the host does not give it (HTTP {response.status_code})"
+                status = response.status_code
+                if 400 <= status < 500 and status != 429:  # no other try will do
+                    what = f"the host does not give it (HTTP {status})"
                     raise DataError(what, f.key, do)
-                if not response.ok:
-                    raise ValueError(f"HTTP {response.status_code}")
+                if status >= 400:
+                    raise ValueError(f"HTTP {status}")
                 for block in response.iter_content(1 << 16):
                     n += file.write(block)
                     if n >= most + (1 << 16):
@@ -258,23 +252,15 @@ def survey(name: str, s: Settings | None = None) -> Survey:
     s, files = s or load_settings(), files_of(name)
     absent = [f for f in files if not local_path(f, s)]
     file_set = known_sets().sets.get(name, FileSet(name, "", ()))
-    return Survey(
-        name,
-        file_set.about,
-        len(files),
-        sum(f.size or 0 for f in files),
-        len(files) - len(absent),
-        sum(f.size or 0 for f in absent),
-        files[0].licence,
-        file_set.opt_in,
-    )
+    size, to_come = (sum(f.size or 0 for f in some) for some in (files, absent))
+    n, here = len(files), len(files) - len(absent)
+    return Survey(name, file_set.about, n, size, here, to_come, files[0].licence, file_set.opt_in)
 
 
 def fetch_files(
     files: Iterable[UpstreamFile],
     s: Settings,
     progress: DownloadProgress | None = None,  # called as bytes arrive
-    workers: int = 4,  # downloads at a time
 ) -> list[DataError]:  # the failures
     "Download and verify files; one failure does not stop the others."
     from concurrent.futures import ThreadPoolExecutor
@@ -286,7 +272,7 @@ def fetch_files(
         except DataError as e:
             return e
 
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(4) as pool:
         return list(filter(None, pool.map(fault_of, files)))
 
 
@@ -297,9 +283,10 @@ def reachable(s: Settings, patience: float = 3.0) -> bool:
 
     try:
         at = urlsplit(s.host)
+        if s.offline or not at.hostname:
+            return False
         port = at.port or (80 if at.scheme == "http" else 443)
-        if not s.offline and at.hostname:
-            socket.create_connection((at.hostname, port), patience).close()
-        return bool(not s.offline and at.hostname)
+        socket.create_connection((at.hostname, port), patience).close()
+        return True
     except (OSError, ValueError):
         return False

@@ -95,10 +95,10 @@ def cut_words(text: str, limit: int) -> str:
     return text[: (m.start() if m else 0) or limit].rstrip()
 
 
-def cut_description(text: str, limit: int = 750) -> str:
-    """Cut a section to what people are shown: as many whole sentences as `limit` characters hold,
+def cut_description(text: str) -> str:
+    """Cut a section to what people are shown: as many whole sentences as 750 characters hold,
     with " ..." if something is missing."""
-    text = text.strip()
+    text, limit = text.strip(), 750
     if len(text) <= limit:
         return text
     ends = [m.end() for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[: limit + 1])]
@@ -246,8 +246,11 @@ class Candidates(NamedTuple):
 
     def of(self, domain: str, section: str) -> list[Entity]:
         "List the candidates of a domain that can be shown by a section."
-        own = (e for e in self.entities if e.domain == domain)
-        return [e for e in own if section in usable_sections(e, self.filters)]
+        return [
+            e
+            for e in self.entities
+            if e.domain == domain and section in usable_sections(e, self.filters)
+        ]
 
     def table(self) -> list[dict]:
         "Count the entities that each filter was the first to drop."
@@ -263,12 +266,7 @@ class Candidates(NamedTuple):
     def sections(self) -> list[dict]:
         "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
         every = dict.fromkeys(s for sections in SECTIONS.values() for s in sections)
-        shows = {d: SECTIONS[key] for d, key in DOMAINS.items()}
-        return [
-            {"section": s or "main"}
-            | {d: len(self.of(d, s)) if s in shows[d] else 0 for d in DOMAINS}
-            for s in every
-        ]
+        return [{"section": s or "main"} | {d: len(self.of(d, s)) for d in DOMAINS} for s in every]
 
     def losses(self) -> str:
         "Summarize the dropped entities in words."
@@ -279,9 +277,8 @@ class Candidates(NamedTuple):
 
 def eligible_entities(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
     "Find the entities of a table that can be asked about."
-    words = read_denied(filters.denylist) if filters.denylist else ()
-    phrases = sorted(words, key=len, reverse=True)
-    patterns = (r"\s+".join(map(re.escape, p.split())) for p in phrases)
+    phrases = sorted(read_denied(filters.denylist) if filters.denylist else (), key=len)
+    patterns = (r"\s+".join(map(re.escape, p.split())) for p in reversed(phrases))
     denied = rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)"
     denier = re.compile(denied, re.I) if phrases else None
     alone = {e.url: drop_reason(e, filters, denier) for e in distinct(entities)}

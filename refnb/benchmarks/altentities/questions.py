@@ -8,8 +8,7 @@ __all__ = ['DOMAINS', 'ALTENTITIES_SPLITS', 'METHODS', 'USED', 'SECTIONS', 'UNSE
            'asked_as', 'Alternative', 'Offer', 'Written', 'AltQuestion', 'parse_altentities', 'read_altentities',
            'altentities_file', 'altentities', 'contrastive', 'words_in', 'names_target', 'settings_of',
            'the_description', 'option', 'choice_text', 'openings', 'opening', 'dialogue', 'expression_questions',
-           'parse_altentities_questions', 'sample_altentities', 'altentities_task', 'read_altentities_task',
-           'altentities_questions']
+           'parse_altentities_questions', 'sample_altentities', 'altentities_task', 'altentities_questions']
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #08f27083
 import html, json, random, re, unicodedata
@@ -18,7 +17,16 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 import msgspec
-from ...core.types import CallError, FormatError, Meta, Option, Question, Record, nearest
+from refnb.core.types import (
+    CallError,
+    FormatError,
+    Meta,
+    Option,
+    Question,
+    Record,
+    known_name,
+    nearest,
+)
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import read_bytes, read_yaml, refuse_repeated_keys, utf8
 from ...core.upstream import get
@@ -232,17 +240,15 @@ def read_altentities(
     split: str = "",  # what the questions are called; "": as the file
 ) -> list[AltQuestion]:
     "Read questions in the order of a file."
-    return parse_altentities(
-        read_bytes(path), str(path), split or Path(path).name.partition(".")[0]
-    )
+    split = split or Path(path).name.partition(".")[0]
+    return parse_altentities(read_bytes(path), str(path), split)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #f64a5e65
 def altentities_file(domain: str, split: str) -> str:
     "Find the upstream name of a split (train, dev, test) of books, recipes, songs, or mixed."
     if domain != "mixed":
         the_domain(domain)
-    if split not in ALTENTITIES_SPLITS:
-        raise CallError(f"unknown split {split!r}", do=nearest(split, ALTENTITIES_SPLITS))
+    known_name(split, ALTENTITIES_SPLITS, "split")
     return f"google-research-datasets/AltEntities/data/{domain}/{split}.json"
 
 
@@ -293,8 +299,7 @@ def settings_of(domain: str) -> list[Description]:
 
 def the_description(setting: str, domain: str) -> Description:
     "Check that a setting (oracle, name, infobox, unshown) exists in a domain (books, recipes, songs, or mixed)."
-    if setting not in DESCRIPTIONS:
-        raise CallError(f"unknown setting {setting!r}", do=nearest(setting, DESCRIPTIONS))
+    known_name(setting, DESCRIPTIONS, "setting")
     for known in settings_of(domain):
         if known == setting:
             return known
@@ -308,10 +313,10 @@ def option(c: Alternative, setting: Description) -> Option:
     return Option(c.name, getattr(c, field).removeprefix(": ") if field else "")
 
 
-def choice_text(o: Option, delimiter: str = ". ") -> str:
+def choice_text(o: Option) -> str:
     """Write an option's text: its name, and its description if it has one.
-    The paper's `delimiter` between them is not known."""
-    return f"{o.name}{delimiter}{o.description}" if o.description else o.name
+    What the paper has between them is not known."""
+    return f"{o.name}. {o.description}" if o.description else o.name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #9bfafa21
 @cache
@@ -326,9 +331,9 @@ def opening(q, seed: int = 0) -> str:
     return random.Random(f"{seed}:{q.key}").choice(openings()[q.topic])
 
 
-def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
-    "Write the three turns, a line each, that end with an expression; the seed draws the first."
-    return f"Bob: {opening(q, seed)}\nAlice: {q.question}\nBob: {expression.strip()}"
+def dialogue(q: AltQuestion, expression: str) -> str:
+    "Write the three turns, a line each, that end with an expression."
+    return f"Bob: {opening(q)}\nAlice: {q.question}\nBob: {expression.strip()}"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0d49c447
 def expression_questions(
@@ -361,14 +366,13 @@ def expression_questions(
 def parse_altentities_questions(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a file of the release's form, as `refnb build expressions` writes it; `where` is its name, also in ids."
     split = Path(where).name.partition(".")[0] or "given"
-    questions_read = parse_altentities(data, where, split)
-    return [made for q in questions_read for made in expression_questions(q)]
+    return [x for q in parse_altentities(data, where, split) for x in expression_questions(q)]
 
 
 def sample_altentities(s: Settings | None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
-    found = read_altentities(packaged("data/sample/altentities.json"), "sample")
-    return [made for q in found for made in expression_questions(q)]
+    questions = read_altentities(packaged("data/sample/altentities.json"), "sample")
+    return [x for q in questions for x in expression_questions(q)]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #844f2555
 def altentities_task(domain: str, setting: str, split: str) -> str:
@@ -377,27 +381,13 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
     return f"altentities/{domain}/{setting}/{split}"
 
 
-def read_altentities_task(name: str) -> tuple[str, Description, str]:
-    "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
-    bits = name.split("/")
-    if len(bits) != 4 or bits[0] != "altentities":
-        do = "tasks look like altentities/books/oracle/test"
-        raise CallError(f"unknown task {name!r}", do=do)
-    _, domain, setting, split = bits
-    altentities_file(domain, split)  # refuses an unknown domain or split
-    return domain, the_description(setting, domain), split
-
-
 @lru_cache(maxsize=4)  # systems that answer a task in turn read it, and the one it is like, once
 def _released(s: Settings, domain: str, setting: Description, split: str) -> tuple[Question, ...]:
-    return tuple(m for q in altentities(domain, split, s) for m in expression_questions(q, setting))
+    return tuple(x for q in altentities(domain, split, s) for x in expression_questions(q, setting))
 
 
 def altentities_questions(
-    s: Settings | None = None,
-    domain: str = "books",
-    setting: Description = "oracle",
-    split: str = "test",
+    s: Settings, domain: str, setting: Description, split: str
 ) -> list[Question]:
     "Read the released questions of a task."
-    return list(_released(s or load_settings(), domain, setting, split))
+    return list(_released(s, domain, setting, split))

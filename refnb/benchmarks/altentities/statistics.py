@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from ...core.types import CallError, FormatError, Record, nearest
+from ...core.types import CallError, FormatError, Record, known_name
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...core.escaping import as_written, csv_line
 from ...metrics.uncertainty import Interval, cluster_interval
@@ -174,9 +174,7 @@ SHEETS = {
 
 def the_sheet(kind: str) -> Judged:
     "Find a kind of sheet by name."
-    if kind not in SHEETS:
-        raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
-    return SHEETS[kind]
+    return SHEETS[known_name(kind, SHEETS, "sheet")]
 
 
 def sheet_path(folder: str | Path, domain: str, kind: str) -> Path:
@@ -185,17 +183,15 @@ def sheet_path(folder: str | Path, domain: str, kind: str) -> Path:
     return Path(folder) / f"{kind.replace(' ', '-')}-{domain}.csv"
 
 
-def sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> str:
+def sheet_text(questions: Sequence[AltQuestion], kind: str) -> str:
     "Draw the expressions of a sheet, and write it for people to fill in."
-    sheet, rng = the_sheet(kind), random.Random(f"{seed}:{kind}")
+    sheet, rng = the_sheet(kind), random.Random(f"0:{kind}")
     if kind == "error rate":
         drawn = rng.sample(questions, min(sheet.size, len(questions)))
-        sample = [
-            (q, i) for q in sorted(drawn, key=lambda q: q.key) for i in range(len(q.expressions))
-        ]
-    else:
-        every = [(q, i) for q in questions for i in range(len(q.expressions))]
-        sample = rng.sample(every, min(sheet.size, len(every)))
+        questions = sorted(drawn, key=lambda q: q.key)
+    sample = [(q, i) for q in questions for i in range(len(q.expressions))]
+    if kind != "error rate":
+        sample = rng.sample(sample, min(sheet.size, len(sample)))
     text = csv_line(("id", "question", "target", "other", "expression", "judgement"))
     for q, i in sample:
         other = " / ".join(c.wikipedia_url for c in q.choices if c.wikipedia_url != q.target)
@@ -207,7 +203,6 @@ def sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> st
 def write_sheets(
     folder: str | Path,
     questions: Mapping[str, Sequence[AltQuestion]],  # by domain
-    seed: int = 0,  # of the draw
 ) -> list[Path]:
     "Write sheets for all that the table judges by hand; a file that is there is not touched."
     text_of_path = {}
@@ -217,7 +212,7 @@ def write_sheets(
             if path.exists():
                 do = "it may hold judgements: name another folder"
                 raise CallError("is there already", str(path), do)
-            text_of_path[path] = sheet_text(questions[domain], kind, seed)
+            text_of_path[path] = sheet_text(questions[domain], kind)
     return [write_atomic(path, text) for path, text in text_of_path.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e9ff9ce9

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from string import Template
 from typing import Any, Literal
-from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
+from ...core.types import CallError, DataError, Option, Question, Record, Span, known_name
 from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
@@ -28,8 +28,7 @@ def around(
     d: Document, span: Span, words: int = 400, reading: ContextReading = "in all"
 ) -> tuple[list[str], list[str], list[str]]:
     "Return the tokens before, of and after a mention: so many words in all, or on each side."
-    if reading not in CONTEXTS:
-        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
+    known_name(reading, CONTEXTS, "reading")
     if words < 0:
         raise CallError(f"a context of {words} words", do="say 0 or more")
     start, end = span
@@ -46,9 +45,8 @@ def around(
 def filter_template(prompt: str = PROMPTS[0]) -> str:
     """Load a prompt of the yes-or-no filter, bookcoref_filter or bookcoref_filter_no, with $book,
     $mention and $character."""
-    if prompt not in PROMPTS:
-        raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
-    return packaged(f"data/prompts/{prompt}.txt").read_bytes().decode()
+    file = f"data/prompts/{known_name(prompt, PROMPTS, 'prompt')}.txt"
+    return packaged(file).read_bytes().decode()
 
 
 def filter_prompt(
@@ -129,9 +127,7 @@ def both(
     return out
 
 
-def filter_questions(
-    s: Settings | None = None, task: str = "bookcoref/animal-farm/filter"
-) -> list[Question]:
+def filter_questions(s: Settings, task: str) -> list[Question]:
     "Make yes-or-no questions about every mention of Animal Farm, or of the sample's stories."
     docs = sample(characters=True) if task.startswith("sample/") else animal_farm(s=s)
     return [q for d in docs for asked in asked_of(d) for q in both(d, asked)]

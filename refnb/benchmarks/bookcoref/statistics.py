@@ -9,7 +9,7 @@ __all__ = ['CountingRule', 'COUNTING_RULES', 'ChainDistance', 'chain_distances',
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #404414c3
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
-from ...core.types import CallError, Record, nearest
+from ...core.types import Record, known_name
 from ...core.documents import Document
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #bc24faa7
@@ -89,12 +89,13 @@ def statistics(
 ) -> Statistics:
     """Put a corpus in numbers, counts and means: `printed` gives the paper's numbers, `worded` as its
     caption says. `singletons` counts chains of one mention."""
-    if reading not in COUNTING_RULES:
-        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, COUNTING_RULES))
+    known_name(reading, COUNTING_RULES, "reading")
     docs = list(docs)
     if not singletons:
-        longer = (tuple(c for c in d.clusters if len(c) > 1) for d in docs)
-        docs = [Document(d.doc_key, d.sentences, c) for d, c in zip(docs, longer)]
+        docs = [
+            Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1))
+            for d in docs
+        ]
     return Statistics(
         documents=len(docs),
         tokens=sum(d.size for d in docs),

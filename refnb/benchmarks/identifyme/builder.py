@@ -27,6 +27,7 @@ from refnb.core.types import (
     Question,
     Record,
     Span,
+    known_name,
     nearest,
 )
 from ...core.documents import Document, map_members
@@ -68,7 +69,7 @@ class BuilderRules(Record):
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         least = dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1)
-        for name, low in (least | dict(options=0, context=0)).items():
+        for name, low in dict(least, options=0, context=0).items():
             if (value := getattr(self, name)) < low:
                 return f"the rule {name} is {value}, the least is {low}"
         for name in ("max_others", "none_share"):
@@ -96,13 +97,10 @@ RULES_BY_MODE = {"released": RELEASED, "paper": PAPER}
 
 def the_rules(mode: str = "released", **changed: Any) -> BuilderRules:
     "Return the rules of a mode, with some changed."
-    if mode not in RULES_BY_MODE:
-        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, RULES_BY_MODE))
-    known = BuilderRules.__struct_fields__
-    if bad := sorted(set(changed) - set(known)):
-        raise CallError(f"unknown rule {bad[0]!r}", do=nearest(bad[0], known))
+    for rule in changed:
+        known_name(rule, BuilderRules.__struct_fields__, "rule")
     try:
-        return RULES_BY_MODE[mode].changed(**changed)
+        return RULES_BY_MODE[known_name(mode, RULES_BY_MODE, "mode")].changed(**changed)
     except ValueError as e:
         raise CallError(str(e)) from None
 
@@ -266,13 +264,7 @@ def mention_table(d: Document, rules: BuilderRules = RELEASED) -> "pd.DataFrame"
     like = [is_nominal and f > rules.max_fuzzy for is_nominal, f in zip(nominal, fuzzy)]
     helpers, distractors = helpers_and_distractors(cluster, classes, rules)
     size, nominals = Counter(cluster), Counter(compress(cluster, nominal))
-    columns: dict[str, Any] = {
-        "start": start,
-        "end": end,
-        "cluster": cluster,
-        "kind": kind,
-        "words": words,
-    }
+    columns: dict[str, Any] = dict(start=start, end=end, cluster=cluster, kind=kind, words=words)
     columns |= {"pronoun_class": classes, "entity": entity, "fuzzy": fuzzy}
     for column, among in zip(DISTANCES, ([True] * len(rows), nominal, like)):
         columns[column] = distances(cluster, among)
@@ -381,19 +373,18 @@ def picked(
     if rules.hard:
         rows = ranked(rows, kind, ranks)[: rules.most]
     rows = shuffled(rows, rules.seed)[: rules.most]
-    share = rules.test / rules.most
-    n = rules.test if len(rows) == rules.most else round(len(rows) * share)
+    n = round(len(rows) * (rules.test / rules.most))
     return {"test": rows[:n], "dev": rows[n:]}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3569b8d4
-def in_quotes(tokens: Iterable[str], longest: int = 400) -> list[bool]:
+def in_quotes(tokens: Iterable[str]) -> list[bool]:
     """Tell for each token, with straight quotes, whether it is between quotation marks; a quote that
-    is open after `longest` tokens is taken for a lost one."""
+    is open after 400 tokens is taken for a lost one."""
     quoted, since = [], -1
     for i, t in enumerate(tokens):
         if t.count('"') % 2:
             since = i if since < 0 else -1
-        elif since >= 0 and i - since > longest:
+        elif since >= 0 and i - since > 400:
             since = -1
         quoted.append(since >= 0 and '"' not in t)
     return quoted
@@ -593,8 +584,7 @@ class Built:
         if corpus and corpus not in self.corpora:
             raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, self.corpora))
         known = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
-        if split not in known:
-            raise CallError(f"unknown split {split!r}", do=nearest(split, known))
+        known_name(split, known, "split")
         chosen = [corpus] if corpus else self.corpora
         questions: list[Question] = []
         if not split.startswith("random"):

@@ -60,19 +60,15 @@ def name_clusters(d: Document, names: Mapping[int, str]) -> Document:
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
 
-def auto_names(
-    d: Document,
-    longest: int = 60,  # characters of a nominal
-    narrator: float = 0.8,  # share of first-person mentions
-) -> Document:
+def auto_names(d: Document) -> Document:
     "Name a document's clusters by rule."
     names_taken: set[str] = set()
     names = {}
     for p in profiles(d):
         common = [w for w, _ in p.words.most_common()]
         phrases = [w for w in common if p.kind[w] == "PROP"]
-        phrases += [NARRATOR] * (p.first_person >= narrator)
-        phrases += [w for w in common if p.kind[w] != "PROP" and len(w) <= longest]
+        phrases += [NARRATOR] * (p.first_person >= 0.8)
+        phrases += [w for w in common if p.kind[w] != "PROP" and len(w) <= 60]
         phrases = phrases or [NARRATOR] * (p.first_person > 0)
         name = next((w for w in phrases if w.lower() not in names_taken), "")
         if name:

@@ -9,9 +9,8 @@ __all__ = ['Naming', 'Documents', 'documents_with_names', 'build']
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from ...core.types import CallError, DataError, Question, nearest
+from ...core.types import CallError, DataError, Question, known_name
 from ...core.documents import Document
-from ...core.settings import Settings
 from ...core.corpora import corpora, load
 from ..bookcoref.questions import build_filter
 from .builder import build_identifyme
@@ -26,16 +25,14 @@ def documents_with_names(
     docs: Documents,  # a corpus, a file, or documents
     names: Naming = "",  # given, auto, a function; "": given where there are any
     of: str = "",  # a split of the corpus, such as train
-    s: Settings | None = None,  # where to look
 ) -> list[Document]:
     "Read the documents of a build, and name their clusters."
-    if isinstance(names, str) and names not in ("", "given", "auto"):
-        do = nearest(names, ("given", "auto"))
-        raise CallError(f"unknown way of naming {names!r}", do=do)
+    if names and isinstance(names, str):
+        known_name(names, ("given", "auto"), "way of naming")
     if isinstance(docs, (str, Path)):
-        known_corpora = corpora(s)
-        corpus = known_corpora[str(docs)].title if str(docs) in known_corpora else Path(docs).stem
-        docs = [d.changed(meta={"corpus": corpus} | d.meta) for d in load(docs, of, s)]
+        card = corpora().get(str(docs))
+        corpus = card.title if card else Path(docs).stem
+        docs = [d.changed(meta={"corpus": corpus} | d.meta) for d in load(docs, of)]
     if callable(names):
         return list(map(names, docs))
     if names != "given":

@@ -171,10 +171,9 @@ def released_dialogue(s: Settings | None = None) -> dict[str, bool]:
 
 def implied_ranks(
     rows: Iterable[Mapping[str, str]],  # of an answer file that has all questions, in order
-    most: int = 450,  # that were shuffled
 ) -> dict[str, int]:  # by question id
     "Find the ranks that the order of the released test questions implies."
-    order = np.random.RandomState(0).permutation(most).tolist()
+    order = np.random.RandomState(0).permutation(RELEASED.most).tolist()
     counts: Counter[tuple[str, str]] = Counter()
     out = {}
     for r in rows:
@@ -277,16 +276,14 @@ def _kept(s: Settings, corpora: tuple[str, ...]) -> Built:
     return rebuilt(s, corpora=corpora)
 
 
-def built_questions(
-    s: Settings | None = None, task: str = "identifyme/litbank/test"
-) -> list[Question]:
+def built_questions(s: Settings, task: str) -> list[Question]:
     "Build the questions of a task anew."
-    s = s or load_settings()
     _, name, split = task.split("/")
     corpus = {load_as: corpus for corpus, load_as in DATASETS.items()}[name]
     sources = s.changed(runs="", reports="")  # where results go makes no other questions
     built = _kept(sources, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
-    told, out = released_dialogue(s), []
-    for q in built.questions(split, corpus):
-        out.append(q.changed(meta=q.meta | {"dialogue": told[q.id]}) if q.id in told else q)
-    return out
+    dialogue = released_dialogue(s)
+    return [
+        q.changed(meta=q.meta | {"dialogue": dialogue.get(q.id, q.meta["dialogue"])})
+        for q in built.questions(split, corpus)
+    ]

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['IndexClusters', 'FALSE', 'TRUE', 'gold_pronoun', 'pronoun_of', 'GoldText', 'text_id', 'check_spans', 'gold_texts',
-           'Predictions', 'starts_of', 'joined', 'joined_in_row', 'from_table', 'predictions', 'KitmusScores',
-           'score_files']
+           'Predictions', 'joined', 'joined_in_row', 'from_table', 'predictions', 'KitmusScores', 'score_files']
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a27c5d3a
 import re
@@ -112,13 +111,6 @@ class Predictions(NamedTuple):
     odd: int  # flags of a table that are neither true nor false, and count as true
 
 
-def starts_of(tokens: Iterable[str]) -> tuple[int, ...]:
-    "Find where tokens begin in the joined text."
-    tokens = list(tokens)
-    ends = accumulate(map(len, pieces(Word(t, "") for t in tokens)))
-    return tuple(end - len(t) for end, t in zip(ends, tokens, strict=True))
-
-
 def joined(t: GoldText, d: Document) -> tuple[int, ...]:
     "Find the candidates that predicted clusters join with the pronoun."
     tokens = d.tokens
@@ -131,7 +123,8 @@ def joined(t: GoldText, d: Document) -> tuple[int, ...]:
 
 def joined_in_row(r: Mapping[str, str], t: GoldText, at: str) -> tuple[tuple[int, ...], int]:
     "Find the candidates that a row joins with the pronoun, and count its odd flags; `at` is its line."
-    begins = {start: Span(i, i) for i, start in enumerate(starts_of(t.tokens))}
+    ends = accumulate(map(len, pieces(Word(token, "") for token in t.tokens)))
+    begins = {end - len(t.tokens[i]): Span(i, i) for i, end in enumerate(ends)}
 
     def place(field: str) -> Span:
         try:
@@ -214,12 +207,7 @@ def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
         texts = gold_texts(docs)
     if not texts:
         raise FormatError("holds no text", str(gold))
-    read_predictions = predictions(read_bytes(predicted), texts, str(predicted))
+    candidates, extra, odd = predictions(read_bytes(predicted), texts, str(predicted))
     golds = [t.gold for t in texts.values()]
-    fields = {f: by_field(golds, read_predictions.candidates, f) for f in golds[0].fields}
-    return KitmusScores(
-        by_field(golds, read_predictions.candidates)["all"],
-        fields,
-        read_predictions.extra,
-        read_predictions.odd,
-    )
+    fields = {f: by_field(golds, candidates, f) for f in golds[0].fields}
+    return KitmusScores(by_field(golds, candidates)["all"], fields, extra, odd)

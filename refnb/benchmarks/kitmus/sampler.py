@@ -20,7 +20,7 @@ import numpy as np
 from ...core.looks import INK
 from ...core.files import at_line, python_list, read_bytes, table_rows, utf8
 from ...core.pages import read_handed_in
-from ...core.types import CallError, FormatError, DataError, nearest
+from ...core.types import CallError, FormatError, DataError, known_name, nearest
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #62ad1e98
 class Word(NamedTuple):
@@ -116,9 +116,7 @@ SIZES = (2000, 400, 2000)  # texts in each, per variant and number of entities
 
 def the_variant(name: str) -> Variant:
     "Find one of the eight variants by name."
-    if name not in VARIANTS:
-        raise CallError(f"unknown variant {name!r}", do=nearest(name, VARIANTS))
-    return VARIANTS[name]
+    return VARIANTS[known_name(name, VARIANTS, "variant")]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #294bb249
 class Occupation(NamedTuple):
@@ -338,19 +336,8 @@ def draw_instance(
     location = one(pools.locations)
     rng.shuffle(people)
     noise = one(pools.noise[location.noise]) if variant.noise else ()
-    return Draw(
-        pronoun,
-        verb,
-        task,
-        answer,
-        names,
-        occupations,
-        knowledge,
-        location,
-        people,
-        noise,
-        pools.about,
-    )
+    who = (pronoun, verb, task, answer, names, occupations)
+    return Draw(*who, knowledge, location, people, noise, pools.about)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #56349bd7
 def write(
@@ -450,8 +437,7 @@ class Sampler:
         sizes: Sequence[int] = SIZES,  # texts in train, validation and test
         seed: int = 42,  # of each variant's stream
     ):
-        if mode not in SAMPLER_MODES:
-            raise CallError(f"unknown mode {mode!r}", do=nearest(mode, SAMPLER_MODES))
+        known_name(mode, SAMPLER_MODES, "mode")
         for n in entities:
             if not 2 <= n <= 8:
                 raise CallError(f"{n} entities", do="say 2 to 8")
@@ -490,9 +476,7 @@ class Sampler:
 
         for n in self.entities:
             cut = {pool: thirds(rng, order) for pool, order in orders.items()}
-            noise = [
-                dict(self.noise) for _ in KITMUS_SPLITS
-            ]  # the release's splits share all of it
+            noise = [dict(self.noise) for _ in KITMUS_SPLITS]  # the release's splits share it
             if self.mode == "paper":
                 for file, lines in self.noise.items():
                     for own, third in zip(noise, thirds(rng, np.arange(len(lines)))):
