@@ -45,7 +45,7 @@ class TableCells:
     def __init__(
         self,
         name: str,  # paper/table
-        sample: bool,  # made from refnb's own sample, for which nothing is printed
+        sample: bool = False,  # made from refnb's own sample, for which nothing is printed
     ):
         self.name, self.sample, self.printed = name, sample, printed(name)
         self.values = {} if sample else self.printed.cells  # printed, by row and column
