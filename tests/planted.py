@@ -298,7 +298,7 @@ GUARDS = [
     Guard(
         "a forged report is refused",
         "results.execution:notebook_failure",
-        "lambda *a, **k: None",
+        "lambda *a, **k: ''",
         "results/test_batch.py",
         "leaves_the_old",
     ),

@@ -113,7 +113,6 @@ def correct_(
     if not files:
         if not out:
             raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
-
         path = write_atomic(out, correction_page(d, window))
         if json:
             return print_json({"page": str(path), "window": window})

@@ -200,14 +200,12 @@ def build_expressions_(
         counts = ", ".join(f"{k} {n}" for k, n in collected.counts.items())
         what = f"none of {len(collected.short)} questions has {least} expressions ({counts})"
         raise DataError(what, folder, "collect more files, or say --least 1 or --keep")
-    questions_of_file = dict(
-        zip(map(str, write_collected(Path(folder) / "data", collected)), collected.files.values())
-    )
+    paths = map(str, write_collected(Path(folder) / "data", collected))
+    questions_of_file = dict(zip(paths, collected.files.values()))
     if json:
-        result = {"files": {file: len(qs) for file, qs in questions_of_file.items()}}
-        return print_json(
-            result | {"expressions": collected.counts, "short": list(collected.short)}
-        )
+        sizes = {file: len(qs) for file, qs in questions_of_file.items()}
+        result = {"files": sizes, "expressions": collected.counts}
+        return print_json(result | {"short": list(collected.short)})
     print_table(collected.table())
     for file, qs in questions_of_file.items():
         n = sum(len(q.expressions) for q in qs)

@@ -107,16 +107,20 @@ def compare_(
             if not json:
                 return echo(f"{what[0]} less {what[1]}:", *repr(comparison).split("\n"))
             difference = comparison.difference._asdict()
-            result: dict[str, Any] = {"unit": "fraction", "mode": mode, "first": what[0]}
-            result |= {"second": what[1], "detectable": difference.pop("detectable")}
-            result |= {"difference": difference, "permutation": comparison.permutation}
-            result |= {
+            result = {
+                "unit": "fraction",
+                "mode": mode,
+                "first": what[0],
+                "second": what[1],
+                "detectable": difference.pop("detectable"),
+                "difference": difference,
+                "permutation": comparison.permutation,
                 "mcnemar": comparison.mcnemar and comparison.mcnemar._asdict(),
                 "missing": comparison.missing,
+                "only_first": comparison.only_a,
+                "only_second": comparison.only_b,
             }
-            return print_json(
-                result | {"only_first": comparison.only_a, "only_second": comparison.only_b}
-            )
+            return print_json(result)
         r = compare_systems(outcomes_of_name, "", by, choice)
     if out:
         r.write(out, leaderboard_figure(r))
@@ -124,10 +128,9 @@ def compare_(
     for (row, column), c in r.cells.items():
         cell = {"value": c.ours, "low": c.low, "high": c.high, "n": c.n}
         values.setdefault(row, {})[column] = cell if column != "p" else c.ours
-        of_first = (
-            column in ("difference", "p") and c.ours is None
-        )  # the others are compared with it
-        texts.setdefault(row, {"system": row})[column] = "" if of_first else str(cell_text(c, []))
+        # the first has neither difference nor p: the others are compared with it
+        empty = column in ("difference", "p") and c.ours is None
+        texts.setdefault(row, {"system": row})[column] = "" if empty else str(cell_text(c, []))
     if json:
         return print_json({"unit": "percent", "title": r.title, "mode": mode, "systems": values})
     echo(r.title)

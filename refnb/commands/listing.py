@@ -82,21 +82,10 @@ def list_upstream(s: Settings) -> list[dict]:
     from refnb.core.upstream import set_names, survey
 
     rows: list[dict] = []
-    for survey_row in (survey(n, s) for n in set_names()):
-        row = {
-            "name": survey_row.name,
-            "about": survey_row.about,
-            "files": survey_row.files,
-            "here": survey_row.here,
-        }
-        row |= {
-            "MB": round(survey_row.size / 1e6, 1),
-            "MB to download": round(survey_row.to_come / 1e6, 1),
-        }
-        rows.append(
-            row
-            | {"licence": survey_row.licence, "by name only": "yes" if survey_row.opt_in else ""}
-        )
+    for g in (survey(n, s) for n in set_names()):
+        row = {k: getattr(g, k) for k in ("name", "about", "files", "here")}
+        row |= {"MB": round(g.size / 1e6, 1), "MB to download": round(g.to_come / 1e6, 1)}
+        rows.append(row | {"licence": g.licence, "by name only": "yes" if g.opt_in else ""})
     for name, f in hub_files().items():
         row = {"name": name, "about": f.about, "files": 1, "here": int(bool(hub_path(name, s)))}
         row |= {"MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"}

@@ -10,6 +10,7 @@ __all__ = ['OUTCOME_WORDS', 'tasks_named', 'unread_counts', 'result_of', 'in_a_l
 import sys
 from collections import Counter
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 import msgspec
@@ -72,8 +73,8 @@ def result_of(run: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
             asked = [q for q in task.questions if q.id in answers]
             about["groups"] = scored_groups(outcomes(asked, answers), by)[1]
         return about
-    about |= {"failed": run.failures()}
-    about["summary"] = str(next(iter(find_summaries(s.reports, name, version)), ""))
+    summaries = find_summaries(s.reports, name, version)
+    about |= {"failed": run.failures(), "summary": str(next(iter(summaries), ""))}
     if run.kind is not ClusterAnswer:
         groups = scored_groups(outcomes(task.questions, answers, str(run.folder)), by)[1]
         about |= {"unit": "fraction", "mode": "strict", "groups": groups}
@@ -105,9 +106,8 @@ def in_a_line(r: dict[str, Any]) -> str:
         return f"{name}: {r['questions']:,} questions, {r['tokens_in']:,} tokens read, {usd}"
     parts, every = [], r.get("groups", {}).get("all", {})
     if every.get("accuracy") is not None:
-        ends = ""
-        if every["low"] is not None:
-            ends = f" [{100 * every['low']:.1f}, {100 * every['high']:.1f}]"
+        low, high = every["low"], every["high"]
+        ends = "" if low is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
         parts.append(f"accuracy {100 * every['accuracy']:.1f} %{ends} of {every['n']:,}")
     for x, metrics in r.get("scores", {}).items():
         if "conll" in metrics:
@@ -124,10 +124,8 @@ def in_a_line(r: dict[str, Any]) -> str:
 def server_line(bill: dict[str, Any]) -> str:
     "Word what a server replied, and for how much."
     price = "at an unknown price" if bill["usd"] is None else f"for {bill['usd']:.4g} USD"
-    if bill["usd"] is not None and bill["lost"]:
-        price += (
-            f" (at most {bill['usd_at_most']:.4g}, if {bill['lost']} lost requests were billed)"
-        )
+    if bill["usd"] is not None and (lost := bill["lost"]):
+        price += f" (at most {bill['usd_at_most']:.4g}, if {lost} lost requests were billed)"
     line = f"{bill['asked']:,} new replies {price}, {bill['served']:,} from cache; "
     line += f"{bill['tokens_in']:,} tokens read, {bill['tokens_out']:,} written"
     line += f", {bill['tokens_reasoning']:,} of them reasoning" if bill["tokens_reasoning"] else ""
@@ -253,9 +251,9 @@ def run_(
     if ray and (limit or tolerate):
         raise CallError("a run in shards takes neither --limit nor --tolerate", "--ray")
     tasks, systems = tasks_named(task, sample, s), list(dict.fromkeys(systems))
-    for system_name in systems:
-        if len(systems) > 1 and not is_system(system_name, s):
-            find_system(system_name, s)  # says which name was meant
+    for name in systems[1:] and systems:
+        if not is_system(name, s):
+            find_system(name, s)  # says which name was meant
 
     def one(name: str, system: str) -> dict[str, Any]:
         "Run once, on what is left of the budget; describe what became of it."
@@ -285,25 +283,21 @@ def run_(
         costs = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in bills[:1]}
         return result_of(done, t, by, s) | costs
 
-    pairs = [(t, system_name) for t in tasks for system_name in systems]
+    pairs = list(product(tasks, systems))
     if tasks != [task]:
-        fit = [
-            (t, system_name)
-            for t, system_name in pairs
-            if the_card(t, s).shape in find_system(system_name, s).shapes
-        ]
+        fit = [(t, x) for t, x in pairs if the_card(t, s).shape in find_system(x, s).shapes]
         pairs = fit or pairs
     elif len(systems) == 1:
         result, shown = one(task, systems[0]), show_plan if dry_run else show
         print_json(result) if json else shown(result)
         return check_budget_kept([result], budget)
     results: list[dict[str, Any]] = []
-    for t, system_name in pairs:
+    for t, system in pairs:
         try:
-            results.append(one(t, system_name))
+            results.append(one(t, system))
         except Exception as e:
-            results.append({"task": t, "system": system_name, "error": fault_line(e)[0]})
-            echo(f"refnb: {system_name} on {t}: {results[-1]['error']}", to=sys.stderr)
+            results.append({"task": t, "system": system, "error": fault_line(e)[0]})
+            echo(f"refnb: {system} on {t}: {results[-1]['error']}", to=sys.stderr)
         else:
             if not json:
                 echo(in_a_line(results[-1]))

@@ -19,15 +19,14 @@ from .terminal import *
 def run_of(name: str, s: Settings) -> Any:
     "Find a run by its folder, or the first by its name task:system; None: there is none, or `name` is a file."
     from refnb.core.runs import load_run
-    from refnb.core.summaries import find_runs, split_hash
-    from refnb.results.scores import split_run_name
+    from refnb.results.scores import runs_here, split_run_name
 
     if Path(name).is_dir():
         return load_run(name)
     task, system = split_run_name(name, s)
     if not system or Path(name).is_file():
         return None
-    return next(iter(find_runs(s.runs, task, split_hash(system)[0])), None)
+    return next(iter(runs_here(system, task, s)), None)
 
 
 def read_scored_answers(
@@ -106,12 +105,13 @@ def print_groups(groups: dict[str, dict]):
     for g, x in groups.items():
         row = {"group": g}
         for name, value in x.items():
-            if name in ("accuracy", "low", "high"):
-                row[name] = "" if value is None else f"{100 * value:.1f}"
-            elif name != "right":
-                row[name] = "" if value is None else f"{value:.6g}"
+            text = f"{value:.6g}" if value is not None else ""
+            if text and name in ("accuracy", "low", "high"):
+                text = f"{100 * value:.1f}"
+            if name != "right":
+                row["accuracy (%)" if name == "accuracy" else name] = text
         rows.append(row)
-    print_table([{"accuracy (%)" if k == "accuracy" else k: v for k, v in r.items()} for r in rows])
+    print_table(rows)
 
 # %% ../../nbs/commands/04_scoring.ipynb #0f30c121
 _METRIC = (
@@ -209,9 +209,8 @@ def score_coref_(
     heads = match != "exact" or bool({*metrics_asked} & {*EXTRA})
 
     how: dict[str, Any] = dict(setting=setting, mode=mode, duplicates=duplicates, match=match)
-    how |= dict(
-        metrics=list(dict.fromkeys([*metrics_asked, "mentions"])), singletons=singletons == "keep"
-    )
+    how["metrics"] = list(dict.fromkeys([*metrics_asked, "mentions"]))
+    how["singletons"] = singletons == "keep"
     golds, predictions = (read_documents(path, heads=heads) for path in (gold, predicted))
     c = score_coref(golds, predictions, **how)
     odd = {
@@ -232,10 +231,19 @@ def score_coref_(
     mentions, macro = sums["mentions"], shown(c.macro()) if by else {}
     each = {u: shown(c.one(u)) for u in c.counts} if by else {}
     if json:
-        result = {"unit": "percent", "documents": c.documents, "gold_mentions": mentions.gold}
-        result |= {"predicted_mentions": mentions.predicted, **pooled}
-        result |= {"setting": c.setting, "mode": c.mode, "units": len(c.counts)}
-        result |= {"missing": c.missing, "extra": c.extra, "doubled": c.doubled}
+        result = {
+            "unit": "percent",
+            "documents": c.documents,
+            "gold_mentions": mentions.gold,
+            "predicted_mentions": mentions.predicted,
+            **pooled,
+            "setting": c.setting,
+            "mode": c.mode,
+            "units": len(c.counts),
+            "missing": c.missing,
+            "extra": c.extra,
+            "doubled": c.doubled,
+        }
         result |= {"match": c.note, "lone": c.lone} if c.note else {}
         return print_json(result | ({"macro": macro, "by_document": each} if by else {}))
     many = f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored"
@@ -269,29 +277,34 @@ def score_kitmus(
     "Score predictions for KITMUS: antecedent precision, recall and F1, and pronoun accuracy, strict and lenient."
     from refnb.benchmarks.kitmus.reading import score_files
 
-    kitmus_scores, say = score_files(gold, predicted), messages(json=True)
-    if by and by not in kitmus_scores.fields:
-        raise CallError(f"unknown field {by!r}", "--by", nearest(by, kitmus_scores.fields))
-    if kitmus_scores.extra:
-        say(
-            f"refnb: {kitmus_scores.extra} predicted texts are not in the gold file and are passed over"
-        )
-    if kitmus_scores.odd:
+    scores, say = score_files(gold, predicted), messages(json=True)
+    if by and by not in scores.fields:
+        raise CallError(f"unknown field {by!r}", "--by", nearest(by, scores.fields))
+    if scores.extra:
+        say(f"refnb: {scores.extra} predicted texts are not in the gold file and are passed over")
+    if scores.odd:
         what = "flags of the table are neither true nor false; they count as true"
-        say(f"refnb: {kitmus_scores.odd} {what}, as in the authors' evaluator")
-    groups = kitmus_scores.fields[by] if by else {}
+        say(f"refnb: {scores.odd} {what}, as in the authors' evaluator")
+    groups = scores.fields[by] if by else {}
 
     def described(c: Any) -> dict:
-        about = {"texts": c.texts, "antecedent": c.antecedent._asdict()}
-        about |= {"pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient}
-        counts = {"correct_texts": c.correct, "true_positive_links": c.right}
-        return about | {"counts": counts | {"predicted_links": c.predicted}}
+        return {
+            "texts": c.texts,
+            "antecedent": c.antecedent._asdict(),
+            "pronoun_accuracy": c.accuracy,
+            "pronoun_accuracy_lenient": c.lenient,
+            "counts": {
+                "correct_texts": c.correct,
+                "true_positive_links": c.right,
+                "predicted_links": c.predicted,
+            },
+        }
 
     if json:
         each = {"by": {g: described(c) for g, c in groups.items()}} if by else {}
-        return print_json({"unit": "fraction", **described(kitmus_scores.all)} | each)
+        return print_json({"unit": "fraction", **described(scores.all)} | each)
     rows = []
-    for g, c in ({"all": kitmus_scores.all} | groups).items():
+    for g, c in ({"all": scores.all} | groups).items():
         values = c.antecedent._asdict() | {"pronoun accuracy": c.accuracy, "lenient": c.lenient}
         row = {k: f"{v:.4f}" for k, v in values.items()}
         rows.append({by or "of": g, "texts": c.texts} | row)

@@ -117,13 +117,11 @@ def print_table(rows: list[dict[str, Any]]):
             rich_table.add_row(*line)
         if console.measure(rich_table).maximum <= most:
             return console.print(rich_table)
-    wrapping: dict[str, Any] = dict(break_long_words=False, break_on_hyphens=False)
+    indented = textwrap.TextWrapper(most, "  ", "  ", break_long_words=False)
+    indented.break_on_hyphens = False
     for first, *others in table[1:]:
         rest = " · ".join(f"{name}: {x}" for name, x in zip(table[0][1:], others) if x)
-        indented = textwrap.wrap(
-            rest, most, initial_indent="  ", subsequent_indent="  ", **wrapping
-        )
-        echo(first, *indented)
+        echo(first, *indented.wrap(rest))
 
 # %% ../../nbs/commands/00_terminal.ipynb #e5aea57b
 @contextmanager

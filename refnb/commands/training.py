@@ -51,11 +51,8 @@ def train_(
             seal["documents"] = len(seal["documents"])
         trainings.append(about | seal)
         if not json:
-            held = (
-                ""
-                if training.seal.held_out is None
-                else f"; held out: {100 * training.seal.held_out:.1f} %"
-            )
-            echo(f"{system}, {training.seal.told}: complete: {training.folder}{held}")
+            held = training.seal.held_out
+            end = "" if held is None else f"; held out: {100 * held:.1f} %"
+            echo(f"{system}, {training.seal.told}: complete: {training.folder}{end}")
     if json:
         print_json({"folds": trainings} if fold == "all" else trainings[0])

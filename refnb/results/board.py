@@ -172,6 +172,7 @@ def stale(
 def cells_of(name: str, reports: str | Path) -> list[dict[str, str]]:
     "Read the cells of a table's report; of one that was not made, what is printed."
     t, path = printed(name), Path(reports) / f"{name}.csv"
+    do = "make the table again with refnb reproduce"
     if not read_provenance(name, reports) or not path.exists():
         missing = {"kind": "missing", "needs": "not-made"}
         cells = [
@@ -180,7 +181,6 @@ def cells_of(name: str, reports: str | Path) -> list[dict[str, str]]:
     else:
         (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
         if absent := set(CSV) - set(heads):
-            do = "make the table again with refnb reproduce"
             raise FormatError(f"has no column {min(absent)!r}", str(path), do)
         blank = dict.fromkeys(heads, "")
         cells = [blank | dict(zip(heads, map(as_written, texts))) for _, texts in rows]
@@ -190,10 +190,8 @@ def cells_of(name: str, reports: str | Path) -> list[dict[str, str]]:
         if (c["row"], c["column"]) in again:
             c["kind"] = "repeated"
         if c["kind"] == "missing" and c["needs"] not in ways():
-            do = "make the table again with refnb reproduce"
-            raise FormatError(
-                f"names no way: {c['needs']!r}", f"{path}, {c['row']}, {c['column']}", do
-            )
+            where = f"{path}, {c['row']}, {c['column']}"
+            raise FormatError(f"names no way: {c['needs']!r}", where, do)
     return cells
 
 
@@ -331,8 +329,10 @@ class Board:
 
     def by_paper(self) -> dict[str, list[BoardLine]]:
         "Group the lines by their papers."
-        found = {p: [l for l in self.lines if l.name.startswith(f"{p}/")] for p in papers()}
-        return {p: lines for p, lines in found.items() if lines}
+        groups: dict[str, list[BoardLine]] = {}
+        for l in self.lines:
+            groups.setdefault(l.name.partition("/")[0], []).append(l)
+        return groups
 
     def total(self, field: str) -> int:
         return sum(getattr(l, field) for l in self.papers)
@@ -342,8 +342,8 @@ class Board:
         states, n = Counter(l.state for l in self.papers), self.total
         differ = ", ".join(f"{n(kind)} {words}" for kind, words in DIFFERS.items() if n(kind))
         takes = sum((l.takes for l in self.papers), Counter[str]())
-        missing, unmade = missing_words(takes), sum(l.standing == "to be run" for l in self.papers)
-        if unmade:
+        missing = missing_words(takes)
+        if unmade := sum(l.standing == "to be run" for l in self.papers):
             missing = (
                 f"{takes.total()} are open: {unmade} tables were not made here (refnb reproduce)"
             )

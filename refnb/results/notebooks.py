@@ -67,7 +67,6 @@ class Parameter(NamedTuple):
 
     kind: str  # str, int, float, bool, list or dict
     default: Any  # a literal
-    comment: str  # its description
     choices: tuple[str, ...] = ()  # of a text that can be one of a few words
 
 
@@ -101,8 +100,7 @@ def parameters_of(cells: list[NotebookCell], where: str = "notebook") -> dict[st
         if choices and value not in choices:
             what = f"the default {value!r} is not one of {', '.join(choices)}"
             raise FormatError(what, f"{where}, {name}")
-        comment = line.rpartition("#")[2].strip() if "#" in line else ""
-        out[name] = Parameter(kind, value, comment, choices)
+        out[name] = Parameter(kind, value, choices)
     return out
 
 # %% ../../nbs/results/02_notebooks.ipynb #e657d620

@@ -104,7 +104,7 @@ def figure(
         fig, cells = plt.subplots(**usual | share)
         for ax, name in zip(cells.flat, panels, strict=False):
             ax.set(title=_text(name), xlabel=xlabel)
-            ax.grid(axis=grid, color="#dddddd", linewidth=0.7)
+            ax.grid(True, axis=grid)
             ax.set_axisbelow(True)
             ax.tick_params(length=0, which="both", labelsize=8.5)
             if rows is not None:
@@ -190,14 +190,12 @@ def lines(
     xlabel: str = "",
     ylabel: str = "accuracy (%)",
     height: float = 4.2,
-    grid: Literal["x", "y", "both"] = "y",
     **share: Any,
 ) -> "Figure":
     """Draw a line per series, a panel per subset: panel -> series -> x and y. `xlabel` is below each panel,
-    `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
-    with figure(
-        3.5 * len(panels) + 0.6, height, title, list(panels), None, xlabel, ylabel, grid, **share
-    ) as (fig, axes):
+    `ylabel` beside the first, `height` in inches; `share` is for `plt.subplots`."""
+    wide, how = 3.5 * len(panels) + 0.6, share | {"xlabel": xlabel, "ylabel": ylabel}
+    with figure(wide, height, title, list(panels), **how) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             for k, (label, (x, y)) in enumerate(panel.items()):
                 ax.plot(x, np.array(y, float), label=label, **mark(k, 6))

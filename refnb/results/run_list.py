@@ -16,7 +16,7 @@ from ..core.settings import Settings, load_settings
 from ..core.runs import ClusterAnswer, Run, load_run
 from ..benchmarks.tasks import find_task, is_task, task_is_here
 from .scores import as_outcomes, questions_of_run
-from .cluster_scores import pooled, run_counts
+from .cluster_scores import document_scores, pooled, run_counts
 
 # %% ../../nbs/results/12_run_list.ipynb #726650bd
 class ListedRun(NamedTuple):
@@ -61,12 +61,11 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
     try:
         if run.kind is not ClusterAnswer:
             return "accuracy", 100 * float(as_outcomes(run, s).credit.mean())
-        summary = run_counts(f"{run.info.system}@{run.info.hash}", run.info.task, s)
-        counts = summary.counts if summary else {}
-        setting = next((x for settings in counts.values() for x in settings), "")
-        scores = pooled(counts, setting) if setting else {}
-        if "conll" in scores:
-            return f"CoNLL F1, {setting}", 100 * scores["conll"].f1
+        if summary := run_counts(f"{run.info.system}@{run.info.hash}", run.info.task, s):
+            setting, scored = document_scores(summary)
+            if scored:
+                f1 = pooled(summary.counts, setting)["conll"].f1
+                return f"CoNLL F1, {setting}", 100 * f1
     except RefnbError:
         pass
     return "", None
@@ -75,10 +74,8 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
 def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
     run = load_run(folder)
-    task, records = (
-        run.info.task,
-        (run.records() if run.complete else run.records_so_far()).values(),
-    )
+    task = run.info.task
+    records = (run.records() if run.complete else run.records_so_far()).values()
     failed = {r.id for r in records if r.reason == "failed"}
     answered = len({r.id for r in records} - failed)
     metric, score = score_of(run, s) if run.complete else ("", None)

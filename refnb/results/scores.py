@@ -71,17 +71,14 @@ def run_outcomes(
     # a summary of links holds counts, and no credits by question
     links = is_task(task, s) and the_card(task, s).links and is_system(name)
     if not (links and hasattr(find_system(name), "write_summary")):
-        card_and_summary = the_summary(
-            task, system, s.runs, places_of_summaries(s), the_usual(system)
-        )
-        if card_and_summary and card_and_summary[0].ids and not any(card_and_summary[0].options):
+        found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
+        if not found:
+            return None
+        outline, summary = found
+        if outline.ids and not any(outline.options):
             do = f"refnb compare {task} {system} OTHER, or refnb score coref"
             raise DataError("its answers are clusters, not choices", f"{task}:{system}", do)
-        return (
-            (outcomes_of_summary(*card_and_summary), card_and_summary[1].info)
-            if card_and_summary
-            else None
-        )
+        return outcomes_of_summary(outline, summary), summary.info
     runs = runs_here(system, task, s)
     current = current_runs(r.info for r in runs)
     if len(current) > 1:
@@ -162,11 +159,10 @@ def as_outcomes(source, s: Settings | None = None) -> pd.DataFrame:
         own = runs_here(system, task, s) if task.startswith("given/") else []
         if own:  # on a file of yours, of which no summary is made
             return as_outcomes(own[0], s)
-    outcomes_and_info = run_outcomes(system, task, s)
-    if outcomes_and_info is None:
-        do = "name it as task:system, such as identifyme/test:published/gpt-4o"
-        raise DataError(f"there is no complete run of {system or '?'} on {task}", do=do)
-    return outcomes_and_info[0]
+    if found := run_outcomes(system, task, s):
+        return found[0]
+    do = "name it as task:system, such as identifyme/test:published/gpt-4o"
+    raise DataError(f"there is no complete run of {system or '?'} on {task}", do=do)
 
 # %% ../../nbs/results/00_scores.ipynb #7562455c
 def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
@@ -176,8 +172,7 @@ def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
         return None
     from refnb.models.language.answering import position_of  # late: most runs have no samples
 
-    found = questions_beside(run)
-    questions = find_task(run.info.task, s).questions if found is None else found
+    questions = questions_of_run(run, s or load_settings())
     return score_samples(questions, run.samples(), lambda q, k: position_of(q, order, k))
 
 
@@ -248,8 +243,9 @@ class Scores:
             do = f"there are {', '.join(map(str, self.df.index))}"
             raise CallError(f"no group {group!r}", do=do)
         r = self.df.loc[group]
-        cells = (r[c] for c in ("accuracy", "low", "high"))
-        value, low, high = (None if pd.isna(x) else float(x) for x in cells)
+        value, low, high = (
+            None if pd.isna(x) else float(x) for x in r[["accuracy", "low", "high"]]
+        )
         return Interval(value, low, high, int(r.n), int(r.documents))
 
     def intervals(self) -> dict[str, Interval]:

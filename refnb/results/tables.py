@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PRINTED_VALUES', 'WHAT_IS_PRINTED', 'TableCells', 'Sources', 'sha256', 'set_id', 'values_id', 'Report', 'notes',
-           'code_id', 'files_id', 'made_with', 'Cost', 'Provenance', 'cost_so_far', 'provenance']
+           'code_id', 'files_id', 'made_with', 'Cost', 'Provenance', 'provenance']
 
 # %% ../../nbs/results/05_tables.ipynb #627af1a8
 import hashlib, math, platform, re, resource, sys, time
@@ -255,17 +255,7 @@ class Report(TableCells, Sources):
         "Write the notes below the table, one sentence each."
         return notes(self)
 
-    def csv(self) -> str:
-        "Write the report as CSV."
-        return to_csv(self)
-
-    def markdown(self, picture: bool = False) -> str:
-        "Write the report as Markdown, with its picture if it has one."
-        return to_markdown(self, picture)
-
-    def latex(self) -> str:
-        "Write the report as LaTeX tables (booktabs)."
-        return to_latex(self)
+    csv, markdown, latex = to_csv, to_markdown, to_latex
 
     def _repr_markdown_(self) -> str:
         return "\n".join([f"**{to_md(self.title)}**", "", *grid_markdown(self)])
@@ -389,13 +379,6 @@ class Provenance(msgspec.Struct):
     versions: dict[str, str]  # of what could change a picture
 
 
-def cost_so_far() -> Cost:
-    "Measure what this process cost so far."
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes, Linux KB
-    mb = round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))
-    return Cost(round(time.process_time(), 1), mb)
-
-
 def provenance(
     r: Report,
     files: dict[str, bytes],  # what was written, by name
@@ -404,6 +387,8 @@ def provenance(
     versions = {"python": platform.python_version()}
     versions |= {k: version(k) for k in ("refnb", "numpy", "scipy", "pandas", "matplotlib")}
     versions["constraints"] = sha256(packaged("constraints.txt").read_bytes())[:12]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes, Linux KB
+    mb = round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))
     return Provenance(
         r.name,
         r.title,
@@ -415,6 +400,6 @@ def provenance(
         made_with(r.name),
         {kind: n for kind, n in r.counts().items() if n},
         {name: sha256(data) for name, data in files.items()},
-        cost_so_far(),
+        Cost(round(time.process_time(), 1), mb),
         versions,
     )

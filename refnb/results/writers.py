@@ -257,12 +257,12 @@ def to_latex(r: Any) -> str:
     return "\n".join([*out, rf"\par\noindent{{\scriptsize {below}\par}}", ""])
 
 # %% ../../nbs/results/04_writers.ipynb #ced22161
-def png(figure: Any, dpi: int = 150) -> bytes:
+def png(figure: Any) -> bytes:
     "Write a figure of matplotlib as PNG, without the time of day; of at most 64 colours, a third of the size."
     from PIL import Image
 
     full, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(full, format="png", dpi=dpi, bbox_inches="tight")
+    figure.savefig(full, format="png", dpi=150, bbox_inches="tight")
     few = Image.open(full).convert("RGB").quantize(64, dither=Image.Dither.NONE)
     few.save(small, "PNG", optimize=True)
     return small.getvalue()

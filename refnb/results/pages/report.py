@@ -157,10 +157,7 @@ def make_rankings(
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
         some = groups[key]
         runs, first = Counter(entry.system for entry in some), some[0]
-        names = [
-            f"{entry.system}@{entry.hash}" if runs[entry.system] > 1 else entry.system
-            for entry in some
-        ]
+        names = [f"{x.system}@{x.hash}" if runs[x.system] > 1 else x.system for x in some]
         ids = list(first.credit)
         values = np.array([[entry.credit[i] for i in ids] for entry in some], float)
         c = Credits(tuple(names), values, tuple(first.clusters[i] for i in ids))

@@ -10,6 +10,7 @@ __all__ = ['Given', 'ROWS', 'named_run', 'run_questions', 'ShownAnswer', 'exact'
 import json, math, os, re
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -176,12 +177,12 @@ def view_data(
         sides.append(ViewedRun(r, questions_by_id, answers, o))
     first, second = sides[0], sides[-1]
 
-    shared_ids = set()  # ids of the questions that both runs were asked, word for word
-    for i, q in first.questions.items():
-        twin = second.questions.get(i)
-        same = ("text", "chars", "options", "right")
-        if twin and all(getattr(q, field) == getattr(twin, field) for field in same):
-            shared_ids.add(i)
+    asked = attrgetter("text", "chars", "options", "right")
+    shared_ids = {  # of the questions that both runs were asked, word for word
+        i
+        for i, q in first.questions.items()
+        if (twin := second.questions.get(i)) and asked(q) == asked(twin)
+    }
     if not shared_ids:
         where = f"{first.run.info.task} and {second.run.info.task}"
         do = "give two runs on the same questions"
@@ -220,9 +221,8 @@ def view_data(
         }
         rows.append(row)
 
-    counted = set(shared_ids)
-    for side in sides:  # of an open run the answered questions count
-        counted = counted if side.run.complete else counted & side.answers.keys()
+    # of an open run the answered questions count
+    counted = shared_ids.intersection(*(x.answers for x in sides if not x.run.complete))
     difference = None
     if len(sides) > 1 and counted:
         a, b = (of_run.outcomes[of_run.outcomes.id.isin(counted)] for of_run in sides)

@@ -103,17 +103,13 @@ def cells_answered(
     for name in systems:
         for column, (where, domain) in columns_of(task).items():
             run = the_run(name, where, s)
-            if run is None or (outcomes_and_info := run_outcomes(run, where, s)) is None:
+            if run is None or (found := run_outcomes(run, where, s)) is None:
                 continue
-            o = (
-                outcomes_and_info[0][outcomes_and_info[0].domain == domain]
-                if domain
-                else outcomes_and_info[0]
-            )
-            out.setdefault(name, {})[column] = (
-                o.reset_index(drop=True),
-                report.use(outcomes_and_info[1], o),
-            )
+            o, info = found
+            if domain:
+                o = o[o.domain == domain]
+            run_used = report.use(info, o)
+            out.setdefault(name, {})[column] = o.reset_index(drop=True), run_used
     return out
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #eb925fa7
@@ -135,11 +131,11 @@ PAPER_MODELS = {
 # %% ../../../nbs/results/papers/01_altentities.ipynb #dfc3f705
 def other_weights(run: str, task: str, s: Settings) -> str:
     "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
-    systems, outcomes_and_info = trained_systems(), run_outcomes(run, task, s)
+    systems, found = trained_systems(), run_outcomes(run, task, s)
     name = run.partition("@")[0].partition("[")[0]
-    if name not in systems or outcomes_and_info is None:
+    if name not in systems or found is None:
         return ""
-    model, usual = outcomes_and_info[1].settings.get("model", ""), systems[name].pair.model
+    model, usual = found[1].settings.get("model", ""), systems[name].pair.model
     return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #a59203b1
@@ -160,13 +156,13 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int]):
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None:
                 continue
-            counts, name = right_behind(share, n), f"{row}, right answers"
-            if len(counts) == 1:
-                report.add(name, column, counts[0], n=n, **as_printed_share)
-                continue
-            why = f"no whole number of {n:,} answers is printed as {share}"
-            why = f"{counts[0]} or {counts[-1]}" if counts else why
-            report.add(name, column, n=n, reason=why, **as_printed_share)
+            counts, why = right_behind(share, n), ""
+            if len(counts) > 1:
+                why = f"{counts[0]} or {counts[-1]}"
+            elif not counts:
+                why = f"no whole number of {n:,} answers is printed as {share}"
+            ours = None if why else counts[0]
+            report.add(f"{row}, right answers", column, ours, n=n, reason=why, **as_printed_share)
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #d2ca3d15
 def mean_of_cells(cells: Mapping[str, pd.DataFrame]) -> Interval:
@@ -194,12 +190,10 @@ def mean_of_cells(cells: Mapping[str, pd.DataFrame]) -> Interval:
         moved = (total / size - (total - sums) / left).sum(1) / len(cells)
         variances.append((k - 1) / k * float((moved**2).sum()))
         freedoms.append(k - 1)
-    df = (
-        sum(variances) ** 2 / sum(v**2 / f for v, f in zip(variances, freedoms))
-        if any(variances)
-        else 1
-    )
-    half = float(stdtrit(df, 0.975)) * math.sqrt(sum(variances))
+    half = 0.0
+    if any(variances):
+        df = sum(variances) ** 2 / sum(v**2 / f for v, f in zip(variances, freedoms))
+        half = float(stdtrit(df, 0.975)) * math.sqrt(sum(variances))
     return Interval(value, max(0.0, value - half), min(1.0, value + half), n, clusters)
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #a788498c
@@ -213,13 +207,10 @@ def best_of(credits: Mapping[str, pd.Series]) -> dict[str, str]:
     best = max(credits, key=lambda r: credits[r].mean())
     marks = {best: "best"}
     for row in (row for row in credits if row != best):
-        credit_pairs = pd.DataFrame({"best": credits[best], "other": credits[row]}).dropna()
-        same = (
-            len(credit_pairs) < 2
-            or np.isclose(credit_pairs.best, credit_pairs.other, rtol=1e-12, atol=0).all()
-        )
+        a, b = pd.DataFrame({"best": credits[best], "other": credits[row]}).dropna().T.to_numpy()
+        same = len(a) < 2 or np.isclose(a, b, rtol=1e-12, atol=0).all()
         with np.errstate(all="ignore"):  # of differences that are all the same
-            if same or not ttest_rel(credit_pairs.best, credit_pairs.other).pvalue < 0.05:
+            if same or not ttest_rel(a, b).pvalue < 0.05:
                 marks[row] = "tied"
     return marks
 
@@ -228,14 +219,13 @@ def by_setting(
     outcomes: Mapping[str, Mapping[str, pd.DataFrame]],  # row -> column -> outcomes
     report: Report,  # with the printed numbers
     title: str = "",
-    most: int = 7,  # rows that are not printed: the best
 ) -> "Figure":
     "Draw the mean of the domains, a panel for each setting, beside the printed one."
     columns = list(dict.fromkeys(c for cells in outcomes.values() for c in cells))
     best = sorted(
         outcomes, key=lambda row: -np.mean([o.credit.mean() for o in outcomes[row].values()])
     )
-    chosen = [row for row in best if row not in report.values][:most]
+    chosen = [row for row in best if row not in report.values][:7]  # the best
     rows, panels = [*report.values, *chosen], {}
     for setting in dict.fromkeys(c.split(" / ")[1] for c in columns):
         of = [c for c in columns if c.endswith(f" / {setting}")]

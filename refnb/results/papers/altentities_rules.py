@@ -187,15 +187,15 @@ def share_dots(
         for ax, rows in zip(axes, panels.values(), strict=True):
             name_rows(ax, list(rows))
             for s in series:
-                printed_shares = {
-                    y: x for y, row in enumerate(rows.values()) if (x := row.get(s)) is not None
-                }
+                shares = [
+                    (x, y) for y, r in enumerate(rows.values()) if (x := r.get(s)) is not None
+                ]
                 look: dict[str, Any] = {"linestyle": "", "zorder": 3, "clip_on": False, "label": s}
                 look |= (
                     TICK | {"markersize": 10} if s == PUBLISHED else mark(own_series.index(s), 6)
                 )
-                if printed_shares:
-                    ax.plot(list(printed_shares.values()), list(printed_shares), **look)
+                if shares:
+                    ax.plot(*zip(*shares), **look)
             ax.set_xlim(left=0)
             ax.tick_params(labelbottom=True)
             ax.tick_params(axis="y", pad=8)

@@ -9,10 +9,9 @@ __all__ = ['run_lack', 'BookRows', 'bars']
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from ...core.types import Prf
+from ...core.types import Lack, Prf
 from ...core.settings import Settings
 from ...core.hub import hub_lack
-from ...core.types import Lack
 from ...core.summaries import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
@@ -48,15 +47,15 @@ class BookRows:
         without weights on Animal Farm alone, if there are no others."""
         self.task, self.s = task, s
         self.found: dict[str, dict[str, Summary | None]] = {}
-        tasks = [t for t in (task, SPLIT.get(task)) if t]
-        alone = (
-            dict(zip(tasks, (NAMED_BOOK, SPLIT[NAMED_BOOK]))) if task == "bookcoref/gold" else {}
-        )
+        tasks = {task: NAMED_BOOK}
+        if task in SPLIT:
+            tasks[SPLIT[task]] = SPLIT[NAMED_BOOK]
         for system in systems:
-            counts_of_task = {t: run_counts(system, t, s) for t in tasks}
-            for t in alone if not system.startswith("published/") else ():
-                counts_of_task[t] = counts_of_task[t] or run_counts(system, alone[t], s)
-            self.found[system] = counts_of_task
+            alone = task == "bookcoref/gold" and not system.startswith("published/")
+            self.found[system] = {
+                t: run_counts(system, t, s) or (run_counts(system, book, s) if alone else None)
+                for t, book in tasks.items()
+            }
 
     def scores(
         self, system: str, setting: str, books: Sequence[str]
@@ -98,8 +97,7 @@ def bars(
     paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
     width = 0.8 / max(len(scores), 1)
-    stroke: dict[str, Any] = dict(color=RED, linewidth=1.8, zorder=4)
-    stroke["label"] = "published"
+    stroke: dict[str, Any] = dict(color=RED, linewidth=1.8, zorder=4, label="published")
     with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
             for k, (system, by_setting) in enumerate(scores.items()):
