@@ -174,8 +174,8 @@ def run(
 def system_to_ask(system: str | Callable | System, s: Settings, **settings) -> System:
     """Find a system for a run that begins now.
     A model of OpenAI's is asked at the server that OPENAI_BASE_URL names."""
-    who = find_system(system, s, **settings)
-    return who.to_ask() if isinstance(who, BaseSystem) else who
+    named = find_system(system, s, **settings)
+    return named.to_ask() if isinstance(named, BaseSystem) else named
 
 # %% ../../nbs/models/02_running.ipynb #7cc73e47
 def planned(

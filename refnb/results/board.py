@@ -275,10 +275,8 @@ def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> BoardLine:
     own line alone."""
     t, provenance = printed(name), read_provenance(name, s.reports)
     try:
-        cells, fault = (
-            cells_of(name, s.reports),
-            stale(provenance, s.reports, s) if provenance else None,
-        )
+        cells = cells_of(name, s.reports)
+        fault = stale(provenance, s.reports, s) if provenance else None
     except FormatError as e:
         cells, fault = [], Stale(Fault.UNREADABLE, e.what)
     if not provenance:

@@ -132,7 +132,7 @@ def leaderboard(
         if row_name not in outcomes_by_name:
             if not is_system(split_hash(name)[0], s):
                 raise CallError(f"unknown system {name!r}", do=nearest(name, system_names(s)))
-            do = f"refnb run {task} {name}"
+            do = f"refnb run {task if t.known else 'FILE'} {name}"
             raise DataError(f"there is no complete run of {name} on {task}", do=do)
     parts = {info.task for info in infos}
     names = task if parts == {task} else f"{task} ({', '.join(sorted(parts - {task}))})"
