@@ -108,12 +108,11 @@ def folders_set(s: Settings) -> list[Finding]:
 # %% ../../nbs/results/11_doctor.ipynb #fe7cdfd2
 def settings_sources() -> list[Finding]:
     "Find the settings.ini that counts here, the variables that override it, and keys: never a value."
-    from refnb.models.language.models import dialects
-    from refnb.models.registry import system_registry
+    from refnb.models.registry import providers, system_registry
 
     ini = nearest_ini(Path.cwd())
     variables = sorted(k for k in os.environ if k.startswith("REFNB_"))
-    keys: set[Any] = {d.key for d in dialects().values()}
+    keys: set[Any] = {p.key for p in providers().values()}
     keys |= {str(entry.data.get("key") or "") for entry in system_registry().entries.values()}
     out = [
         Finding("set", "settings.ini", str(ini or "none of yours: the defaults count")),

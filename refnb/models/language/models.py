@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Message', 'Method', 'Constraint', 'ApiShape', 'Bound', 'Finish', 'FailureKind', 'NotNegativeFloat', 'FORMS', 'Price',
            'Decoding', 'Dialect', 'fault_of_url', 'LanguageModel', 'packaged_dialects', 'dialects', 'the_dialect',
-           'read_model', 'the_model', 'omit_line', 'sent_settings', 'check_taken', 'Request', 'wire_name', 'request_of',
-           'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
+           'read_model', 'address_of', 'the_model', 'omit_line', 'sent_settings', 'check_taken', 'Request', 'wire_name',
+           'request_of', 'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
 
 # %% ../../../nbs/models/language/00_models.ipynb #530f9dd0
 import hashlib
@@ -16,18 +16,18 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
 from ...core.types import CallError, DataError, Record, nearest
 from ...core.settings import changed_record, packaged, your_folder
-from ..registry import PROVIDERS, Entry, entries_of, record_of
+from ..registry import Entry, Provider, entries_of, providers, record_of
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
 Message = Literal["chat", "raw"]
 Method = Literal["reply", "likelihood", "logprobs"]
-Constraint = Literal["none", "regex", "choice", "json"]
+Constraint = Literal["auto", "none", "regex", "choice", "json"]
 ApiShape = Literal["chat", "responses", "messages", "gemini"]
 Bound = Literal["wrapped", "named", "typed", "schema", "list", "pattern", "grammar"]
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
@@ -37,8 +37,9 @@ FailureKind = Literal[
     "unreached",  # nobody listens there
     "timeout",  # no reply came in time
     "cut off",  # the connection broke
-    "busy",  # the server has a bad moment
     "rate limit",  # too many requests
+    "busy",  # the server has no room
+    "server error",  # it has a bad moment
     "broken",  # what came is no reply
     "unfinished",  # the model broke off
     "rejected",  # in words that nobody knows
@@ -84,15 +85,14 @@ class Decoding(Record):
     top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = 1.0
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 512  # including reasoning
     seed: int | None = None  # the provider's seed, if supported
+    stop: tuple[str, ...] = ()  # texts that end a reply
+    top_k: Annotated[int, msgspec.Meta(ge=1)] | None = None  # the likeliest tokens; None: not sent
 
 
 class Dialect(Record):
     "How a server differs from OpenAI's chat completions."
 
     title: str  # name in errors
-    kind: str = ""  # kind of its entries and prefix of names: vllm/MODEL
-    url: str = ""  # default address of the server
-    key: str = ""  # environment variable with its key
     headers: dict[str, str] = {}  # with the key; {}: Authorization: Bearer {key}
     shape: ApiShape = "chat"  # format of request and reply
     path: str = "/chat/completions"  # path after the url
@@ -120,7 +120,7 @@ class Dialect(Record):
 def fault_of_url(url: str, setting: str = "base_url") -> str:
     'Describe what is wrong with a server\'s address, without repeating it; "" if nothing is.'
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(re.sub(r"^\{\w+\}", "https://host", url))  # a variable may hold it
         valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # of the port, too
         valid = False
@@ -143,22 +143,29 @@ class LanguageModel(Record):
     message: Message = "chat"  # chat template or raw prompt
     system: dict[str, str] = {}  # benchmark -> name of a system message
     way: Method = "reply"  # read a reply, or score options by likelihood or log-probabilities
-    constraint: Constraint = "none"  # on the reply
+    # on the reply; auto: to the options, where the server takes it and the prompt is refnb's own
+    constraint: Constraint = "auto"
     reading: Literal["tolerant", "released"] = "tolerant"  # how replies are read
     drop: str = ""  # characters removed before reading
     decoding: Decoding = Decoding()  # decoding settings
     effort: str = ""  # reasoning effort, from none to max; "": the model's default
     thinking: Annotated[int, msgspec.Meta(ge=-1, le=1_000_000)] | None = None  # budget in tokens
     cache: bool = False  # mark shared text for the provider's cache
+    extra: dict[str, Any] = {}  # more fields of the request's body; a dot leads into a group
     dialect: str = ""  # its server's dialect, in data/dialects; "": plain
     reasons: bool = False  # reasons before answering, by default
     price: Price | None = None  # None: unknown, not 0
     context: int = 0  # context length in tokens; 0: unknown
     base_url: str = ""  # server address; "": OpenAI's
     key: str = ""  # environment variable with the key; "": none needed
-    retries: Annotated[int, msgspec.Meta(ge=0)] = 8  # of a request, by the client
+    key_header: str = ""  # that holds the key; "": Authorization: Bearer KEY
+    api_version: str = ""  # sent as the parameter api-version
+    retries: Annotated[int, msgspec.Meta(ge=0)] = 8  # of a request that broke off
     # seconds for a reply; if too short, replies are billed twice
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 300.0
+    patience: NotNegativeFloat = 600.0  # seconds that a server may refuse, being busy
+    requests_per_minute: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: as many as it takes
+    tokens_per_minute: Annotated[int, msgspec.Meta(ge=0)] = 0
     revision: str = ""  # revision of the hub repository
     file: str = ""  # GGUF file in the repository
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of local weights
@@ -212,29 +219,32 @@ def read_model(entry: Entry) -> LanguageModel:
     fields, model = dict(entry.data), str(entry.data.get("model", ""))
     usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS, "provider": "local"}
     kind = fields.pop("kind", "")
-    if kind not in PROVIDERS:
+    if kind not in providers():
         kind = fields.get("provider", "openai")
     if kind != "local":
-        fitting = [
-            name
-            for name, d in dialects().items()
-            if (d.kind == kind if kind != "openai" else d.models and re.search(d.models, model))
-        ]
-        name = fields.get("dialect") or next(iter(fitting), "")
+        p = providers()[kind]
+        fitting = (n for n, d in dialects().items() if d.models and re.search(d.models, model))
+        name = fields.get("dialect") or p.dialect or next(fitting, "")
         d = the_dialect(name)
         usual |= {
             "provider": "openai",
             "dialect": name,
             "decoding": d.decoding or {"max_tokens": 4095},
             "system": {"identifyme": "identifyme_system"},
-            "base_url": d.url,
+            "base_url": address_of(p, model),
             "reasons": d.reasons,
         }
         if "base_url" not in fields:  # another address, another key
-            usual["key"] = d.key if d.url else the_dialect("").key
+            usual |= {"key": p.key, "key_header": p.key_header, "api_version": p.api_version}
         if isinstance(fields.get("decoding"), dict):
             fields["decoding"] = d.decoding | fields["decoding"]
     return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
+
+
+def address_of(p: Provider, model: str) -> str:
+    "Write a provider's address for a model; a variable that is not set stays a {NAME}."
+    values = {"model": quote(model, safe="")} | os.environ
+    return re.sub(r"\{(\w+)\}", lambda m: values.get(m[1], m[0]).strip("/ "), p.url)
 
 
 def the_model(
@@ -252,9 +262,12 @@ def omit_line(name: str) -> str:
     "Say how a setting is left out."
     usual = {"message": "chat", "way": "reply", "constraint": "none", "cache": "false"}
     usual |= {"effort": "", "thinking": "null", "device": ""}
+    usual |= {"decoding.stop": "[]"}
     if name == "max_tokens":
-        return "set another limit: -p decoding.max_tokens=N"
-    left_out = f"{name}={usual[name]}" if name in usual else f"decoding.{name}=null"
+        do = "set another limit: -p decoding.max_tokens=N"
+        return f"{do}, or -p dialect=openai-reasoning, where it is max_completion_tokens"
+    name = f"decoding.{name}" if name in Decoding.__struct_fields__ else name
+    left_out = f"{name}={usual.get(name, 'null')}"
     return f"leave it out: -p {left_out}"
 
 
@@ -268,6 +281,8 @@ def sent_settings(source: "LanguageModel | Request") -> dict[str, Any]:
         "effort": source.effort or None,
         "thinking": source.thinking,
         "max_tokens": d.max_tokens if source.way == "reply" else 1,
+        "stop": d.stop or None,
+        "top_k": d.top_k,
     }
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -275,13 +290,16 @@ def sent_settings(source: "LanguageModel | Request") -> dict[str, Any]:
 def check_taken(m: LanguageModel) -> None:
     "Raise an error for a setting that a model's server does not take."
     if m.provider == "local":
+        if m.decoding.stop or m.extra:
+            what = "stop and extra are for models of a server"
+            raise CallError(what, m.model, "leave them out")
         return
     d = m.speaks
     ways = {"reply": [*d.constraints, "none"]} | ({"logprobs": ["none"]} if d.logprobs else {})
     takes: dict[str, Iterable] = {
         "message": ["chat"],
         "way": ways,
-        "constraint": ways.get(m.way, ()),
+        "constraint": [*ways.get(m.way, ()), "auto"],
         "effort": d.efforts if m.effort and d.efforts else [m.effort],
         "cache": {False, bool(d.cache)},
         "device": [""],
@@ -320,6 +338,7 @@ class Request(Record, omit_defaults=False, dict=True):
     thinking: int | None = None  # reasoning budget in tokens
     shared: int = 0  # first characters of the prompt that other questions share; not hashed
     sample: int = 0  # index among several replies to one request
+    extra: dict[str, Any] = {}  # more fields of its body
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -332,8 +351,15 @@ class Request(Record, omit_defaults=False, dict=True):
         "The hash of all that can change its reply, 32 hex digits."
         data = msgspec.to_builtins(self) | {"id": ""}
         del data["shared"]
-        for name, usual in {"dialect": "", "effort": "", "thinking": None, "sample": 0}.items():
-            if data[name] == usual:  # these came later: an old key stays valid
+        later: dict[str, Any] = {
+            "dialect": "",
+            "effort": "",
+            "thinking": None,
+            "sample": 0,
+            "extra": {},
+        }
+        for name, usual in later.items():
+            if data[name] == usual:  # an old key stays valid
                 del data[name]
         return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
 
@@ -360,9 +386,11 @@ def request_of(
     sample: int = 0,  # of several replies to one request
 ) -> Request:
     "Make a request to a model."
+    if m.constraint == "auto":  # nothing has chosen one for this prompt
+        m = m.changed(constraint="none")
     same = (
         "message provider base_url model revision file dtype decoding way constraint version "
-        "effort thinking"
+        "effort thinking extra"
     )
     return Request(
         id,

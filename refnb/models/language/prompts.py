@@ -35,6 +35,7 @@ class Form(Record):
     shows: Literal["names", "letters", "described", "described-letters"] = "names"
     marks: bool = False  # $text contains the mark
     explains: bool = False  # replies explain before they answer
+    authors: bool = False  # in a paper's words, which promise a free reply
     extra: str = ""  # an allowed answer besides the options, not a choice
     words: int = 0  # words per passage, for marking clusters
     context: int = 0  # words of context before the passage

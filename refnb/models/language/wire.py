@@ -82,7 +82,7 @@ def request(ask: Request) -> tuple[str, dict[str, Any]]:
     if ask.way == "logprobs":
         fields |= {"logprobs": True, "top_logprobs": d.logprobs}
     body = texts(ask, d)
-    for path, value in (fields | d.always).items():
+    for path, value in (fields | d.always | ask.extra).items():
         *outer, name = path.split(".")
         where = body
         for group in outer:
