@@ -34,7 +34,9 @@ def knows(prompt: str) -> str:
 
 def at(stub: Any, **changed) -> dict[str, Any]:
     "Settings of a model at a stub, or at an address."
-    usual = dict(key=KEY, decoding={"max_tokens": 50}, price=PRICE, timeout=HANG, title="stub")
+    usual = dict(
+        key=KEY, decoding={"max_tokens": 50}, price=PRICE, timeout=HANG, patience=HANG, title="stub"
+    )
     url = stub if isinstance(stub, str) else stub.url
     return usual | {"base_url": url} | changed
 

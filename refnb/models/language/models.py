@@ -41,6 +41,7 @@ FailureKind = Literal[
     "busy",  # the server has no room
     "server error",  # it has a bad moment
     "broken",  # what came is no reply
+    "web page",  # as a gateway sends
     "unfinished",  # the model broke off
     "rejected",  # in words that nobody knows
     "forbidden",  # 403

@@ -4,17 +4,23 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'NAMED_IN_HTML', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN',
-           'COMMON', 'GIVE_UP', 'KIND_RULES', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider', 'hidden',
-           'covered', 'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'reply_of_error',
-           'read_safely', 'send_question', 'Budget', 'check_budget', 'Bill', 'Purchase', 'Buyer', 'Asking']
+           'COMMON', 'GIVE_UP', 'KIND_RULES', 'LOG', 'LONG_WAIT', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider',
+           'hidden', 'covered', 'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'Came',
+           'asked_wait', 'reply_of_error', 'read_safely', 'send_question', 'Pace', 'Budget', 'check_budget', 'Bill',
+           'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
 import base64
+import logging
+import math
 import os
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from functools import cache
 from queue import SimpleQueue
 from threading import Thread
@@ -25,7 +31,7 @@ from ...core.types import CallError, DataError, need
 from .models import FailureKind, LanguageModel, NoReply, Reply, Request
 from .models import cost, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
-from .wire import error_words, json_of, read_reply, request
+from .wire import error_words, json_of, read_reply, request, usage_of
 
 # %% ../../../nbs/models/language/03_servers.ipynb #76c64c5b
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -42,44 +48,52 @@ def api_key_of(m: LanguageModel) -> str:
 
 
 def capped(most: int) -> Callable:
-    "Make a hook that limits a reply's bytes, and refuses one that has to be unpacked."
+    "Make a hook that reads a reply to its end, and unpacks a packed one; too long a reply is broken."
     http = need("httpx2", "models")
 
-    async def limit(response: Any) -> None:
-        packed = response.headers.get("content-encoding", "identity")
-        if packed != "identity":
-            why = f"the reply is broken (it came packed, which was not asked for: {packed})"
-            raise NoReply("broken", why)
-        stream, data = response.stream, bytearray()
+    async def read(response: Any) -> None:
+        packed, data = response.headers.pop("content-encoding", "identity"), bytearray()
+        if packed not in ("identity", "gzip", "x-gzip", "deflate"):
+            raise NoReply("broken", f"the reply is broken (it came packed as {packed})")
+        unpacker = None if packed == "identity" else zlib.decompressobj(47)  # gzip or zlib
+        stream = response.stream
         async for chunk in stream:
-            data += chunk
+            try:
+                data += unpacker.decompress(chunk, most + 1) if unpacker else chunk
+            except zlib.error as e:
+                raise NoReply("broken", f"the reply is broken ({e})") from None
             if len(data) > most:
                 raise NoReply("broken", f"the reply is longer than {most:,} bytes")
         await stream.aclose()
         response.stream = http.ByteStream(bytes(data))
 
-    return limit
+    return read
 
 
 def client_of(
     m: LanguageModel,
     concurrency: int = 8,  # questions under way at a time
-    on_request: Iterable[Callable] = (),  # called with each request
-    on_response: Iterable[Callable] = (),  # called with each response, before it is read
     most: int = 0,  # bytes of a reply; 0: as many as the model's limit of tokens can need
 ) -> Any:  # an openai.AsyncOpenAI
     "Make OpenAI's client of a model's server; its key comes from the environment alone."
     openai, http = need("openai", "models"), need("httpx2", "models")
     url, key = m.base_url or DEFAULT_URL, api_key_of(m)
+    if unset := re.findall(r"\{(\w+)\}", url):
+        do = f"the address of the server needs it: export {unset[0]}=…"
+        raise DataError(f"the environment variable {unset[0]} is not set", m.model, do)
     headers: dict[str, Any] = {"Accept-Encoding": "identity"}
     if urlsplit(url).hostname != "api.openai.com":  # the client takes these from the environment
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), openai.Omit())
-    headers |= {name: x.replace("{key}", key) for name, x in m.speaks.headers.items()}
+    keys = {name: x.replace("{key}", key) for name, x in m.speaks.headers.items()}
+    if m.key_header:
+        keys[m.key_header] = key
+    if keys:  # it is in one of them
+        headers |= keys | {"Authorization": openai.Omit()}
     cap = capped(most or ROOM + 100 * m.decoding.max_tokens)
     carrier = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         follow_redirects=False,  # a key goes to the address that was named
-        event_hooks={"request": [*on_request], "response": [cap, *on_response]},
+        event_hooks={"response": [cap]},
     )
     return openai.AsyncOpenAI(
         api_key=key,
@@ -87,6 +101,7 @@ def client_of(
         max_retries=m.retries,
         timeout=http.Timeout(m.timeout, connect=10, pool=None),
         default_headers=headers,
+        default_query={"api-version": m.api_version} if m.api_version else None,
         http_client=carrier,
     )
 
@@ -152,8 +167,9 @@ NO_CREDIT = re.compile(
 )
 STATUS_KINDS: dict[int, FailureKind] = {
     **dict.fromkeys((200, 400, 422), "rejected"),
-    **dict.fromkeys((408, 409, 425), "busy"),
+    **dict.fromkeys((408, 409, 425), "server error"),
     **{401: "key", 402: "credit", 403: "forbidden", 413: "too long", 429: "rate limit"},
+    **dict.fromkeys((503, 529), "busy"),
 }
 
 
@@ -179,7 +195,7 @@ def error_kind(status: int, message: str, code: str = "") -> FailureKind | Liter
         return "too long"
     if status in (400, 403) and FILTERED.search(words):
         return "filtered"
-    return STATUS_KINDS.get(status, "busy" if status >= 500 else "absent")
+    return STATUS_KINDS.get(status, "server error" if status >= 500 else "absent")
 
 # %% ../../../nbs/models/language/03_servers.ipynb #a55714e6
 NOT_TAKEN = re.compile(
@@ -219,7 +235,9 @@ class Rule(NamedTuple):
 
     first: int = GIVE_UP  # so many in a row end a run whose server has not replied yet
     later: int = GIVE_UP  # so many in a row end one whose server has
-    again: bool = False  # the next moment may be better
+    waits: bool = False  # all questions wait, then this one is asked again
+    again: bool = False  # this one is asked again, `retries` times
+    begins: int = 0  # times that it is asked again before the server has replied to any
     billed: bool = False  # it may have been billed, though it has no reply
     alone: bool = False  # it may be about this question alone
     counts: bool = True  # among the failures in a row
@@ -231,16 +249,18 @@ KIND_RULES: dict[FailureKind, Rule] = {
     "key": Rule(first=1, later=1),
     "credit": Rule(first=1, later=1),
     "setting": Rule(first=1, later=1),
-    "unreached": Rule(first=1),
+    "unreached": Rule(first=1, again=True),
     "broken": Rule(first=1, billed=True),
+    "web page": Rule(first=1, again=True, begins=3),
     "absent": Rule(first=1, later=2, alone=True),
     "forbidden": Rule(first=2, later=2, alone=True),
     "rejected": Rule(first=2, alone=True),
     "too long": Rule(counts=False),
-    "busy": Rule(again=True),
-    "rate limit": Rule(again=True),
-    "timeout": Rule(again=True, billed=True),
-    "cut off": Rule(again=True, billed=True),
+    "rate limit": Rule(waits=True),
+    "busy": Rule(waits=True),
+    "server error": Rule(again=True, begins=3),
+    "timeout": Rule(first=1, again=True, billed=True),
+    "cut off": Rule(again=True, begins=3, billed=True),
     "unfinished": Rule(),
 }
 
@@ -257,6 +277,10 @@ def remedy(kind: FailureKind, m: LanguageModel, setting: str = "") -> str:
             return omit_line(setting) if setting else "change the model's settings"
         case "forbidden" | "absent":
             return "look at model and base_url in the model's settings, or ask for access"
+        case "timeout":
+            return "answers so far are saved; look at the server, or give it longer: -p timeout=N"
+        case "rate limit" | "busy":
+            return "answers so far are saved; rerun later, or with more patience: -p patience=N"
     return "start the server, or look at base_url in the model's settings; then rerun the command"
 
 # %% ../../../nbs/models/language/03_servers.ipynb #47cdf338
@@ -267,10 +291,14 @@ class Judge(msgspec.Struct):
     known: bool = False  # an earlier run has had answers from this server
     replied: bool = False  # the server has, to a question of this run
     failures: int = 0  # in a row
+    silent: int = 0  # timeouts in a row
 
     def see(self, reply: Reply) -> None:
         "Count a new reply; raise if the run should end."
-        rule = KIND_RULES[reply.kind]
+        rule, what, do = KIND_RULES[reply.kind], reply.error, remedy(reply.kind, self.m)
+        self.silent = self.silent + 1 if reply.kind == "timeout" else 0
+        if self.silent > self.replied:  # to nobody in all that time
+            raise DataError(what, self.m.model, do)
         if rule.counts:
             self.failures = self.failures + 1 if reply.kind else 0
         begins = not self.replied and not (rule.alone and self.known)
@@ -278,13 +306,35 @@ class Judge(msgspec.Struct):
         self.replied = self.replied or not rule.alone
         if self.failures < limit:
             return
-        what, do = reply.error, remedy(reply.kind, self.m)
         if limit == GIVE_UP:
             what = f"{GIVE_UP} questions in a row failed, the last because {what}"
-            do = "answers so far are saved; rerun when the server works"
+            if not rule.waits:
+                do = "answers so far are saved; rerun when the server works"
         raise DataError(what, self.m.model, do)
 
 # %% ../../../nbs/models/language/03_servers.ipynb #da2d80cf
+class Came(NamedTuple):
+    "What came of a request."
+
+    raw: bytes
+    reply: Reply
+    wait: float = 0.0  # seconds that the server asks to wait; 0: it says nothing
+
+
+def asked_wait(headers: Any, data: bytes) -> float:
+    "Read how many seconds a server asks to wait; 0: it says nothing that can be read."
+    delay = re.search(rb'"retryDelay":\s*"([0-9.]+)s"', data)  # as Google says it
+    value, seconds = headers.get("retry-after", delay[1].decode() if delay else ""), 0.0
+    with suppress(ValueError, TypeError, OverflowError):
+        if ms := headers.get("retry-after-ms"):
+            seconds = float(ms) / 1000
+        elif re.match("[A-Za-z]", value):
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        else:
+            seconds = float(value or 0)
+    return seconds if 0 < seconds < math.inf else 0.0
+
+
 def reply_of_error(status: int, data: bytes, m: LanguageModel) -> Reply:
     "Read a server's error as a reply to its question; raise if all questions would meet it."
     message, code, param = error_of(data)
@@ -317,8 +367,13 @@ def read_safely(data: bytes, m: LanguageModel, ask: Request) -> tuple[bytes, Rep
     try:
         reply = read_reply(data, ask)
     except ValueError as e:
-        error = hidden(f"the reply is broken ({e})", m)
-        return data, Reply(finish="failed", kind="broken", error=error)
+        page = data.lstrip().startswith(b"<")
+        what = f"a web page came in place of a reply: {error_of(data)[0]}"
+        error = hidden(what if page else f"the reply is broken ({e})", m)
+        used = usage_of(data, ask)  # what was billed, if it says so
+        return data, used.changed(
+            finish="failed", kind="web page" if page else "broken", error=error
+        )
     text = msgspec.json.encode(reply).decode()
     if (safe := hider(api_key_of(m))(text)) != text:  # the key came in pieces
         return b"", msgspec.json.decode(safe, type=Reply)
@@ -329,21 +384,21 @@ async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
     ask: Request,
-) -> tuple[bytes, Reply]:  # what came, and what it says
-    "Send one question, with the client's retries; raise if all questions would fail like it."
+) -> Came:
+    "Send one question, once; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
     path, body = request(ask)
-    headers: dict[str, Any] = {"Idempotency-Key": ask.key}
-    if m.speaks.headers:  # the key is in one of them
-        headers["Authorization"] = openai.Omit()
+    headers = {"Idempotency-Key": ask.key}
     how = {"content": msgspec.json.encode(body), "options": {"headers": headers}}
     kind: FailureKind
     try:
-        async with asyncio.timeout(60 + 3 * m.timeout):  # all retries
+        async with asyncio.timeout(m.timeout):
             r = await client.post(path, cast_to=http.Response, **how)
     except openai.APIStatusError as e:
         data = covered(e.response.content, m)
-        return data, reply_of_error(e.status_code, data, m)
+        return Came(
+            data, reply_of_error(e.status_code, data, m), asked_wait(e.response.headers, data)
+        )
     except NoReply as e:
         kind, why = e.kind, e.what
     except (openai.OpenAIError, http.HTTPError, aio.ClientError, OSError) as e:
@@ -361,10 +416,80 @@ async def send_question(
             kind, why = "cut off", f"the connection broke ({type(last).__name__} {last})"
     else:
         data, reply = read_safely(covered(r.content, m), m, ask)
-        if reply.kind == "broken":
-            reply_of_error(200, data, m)  # raises if it is about the key or the credit
-        return data, reply
-    return b"", Reply(finish="failed", kind=kind, error=hidden(why, m))
+        if reply.kind == "broken":  # perhaps an error that came with status 200
+            code = error_of(data)[1]
+            status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 200
+            error = reply_of_error(status, data, m)  # raises if it is about key or credit
+            reply = reply if status == 200 else error
+        return Came(data, reply, asked_wait(r.headers, data))
+    return Came(b"", Reply(finish="failed", kind=kind, error=hidden(why, m)))
+
+# %% ../../../nbs/models/language/03_servers.ipynb #bd82d0e3
+LOG = logging.getLogger("refnb")
+LONG_WAIT = 5.0  # seconds of a pause that is told
+
+
+class Pace:
+    "Says when requests may leave: all wait while the server refuses, and within limits a minute."
+
+    def __init__(self, m: LanguageModel, concurrency: int = 8):
+        self.m, self.most, self.width = m, concurrency, float(concurrency)
+        self.under_way = 0  # of at most so many as the width
+        self.opens = 0.0  # when the server's refusal ends
+        self.next_at = 0.0  # when the limits a minute let the next request leave
+        self.pause = 0.0  # seconds of the last pause that the server did not name
+        self.slowed = 0.0  # when the last refusal came that was the first of its kind
+        self.refuses_since = 0.0  # 0: the last word was a reply
+        self.ended = False  # nobody waits any more
+        self.turns = asyncio.Lock()  # first come, first served
+        self.room = asyncio.Event()
+
+    async def turn(self, tokens: int) -> None:
+        "Wait until a request of so many tokens may leave, or until the run has ended."
+        async with self.turns:
+            while self.under_way >= self.width and not self.ended:
+                self.room.clear()
+                await self.room.wait()
+            while not self.ended:
+                wait = max(self.opens, self.next_at) - time.monotonic()
+                if wait <= 0:
+                    break
+                await asyncio.sleep(min(wait, 0.5))
+            self.under_way += 1
+            self.next_at = max(self.next_at, time.monotonic())
+            if self.m.requests_per_minute:
+                self.next_at += 60 / self.m.requests_per_minute
+            self.use(tokens)
+
+    def use(self, tokens: int) -> None:
+        "Count tokens among those of this minute; what was not used after all is negative."
+        if self.m.tokens_per_minute:
+            self.next_at += 60 * tokens / self.m.tokens_per_minute
+
+    def back(self) -> None:
+        "Note that a request is not under way any more."
+        self.under_way -= 1
+        self.room.set()
+
+    def accept(self) -> None:
+        "Note that the server has replied."
+        self.pause = self.refuses_since = 0.0
+        self.width = min(self.most, self.width + 1 / self.width)
+
+    def refuse(self, sent: float, wait: float, why: str) -> bool:
+        "Close the way after a refusal of what was sent then; False: there was no reply for too long."
+        now = time.monotonic()
+        first, self.refuses_since = sent >= self.slowed, self.refuses_since or now
+        if first:
+            self.slowed, self.width = now, max(1.0, self.width / 2)
+            self.pause = min(60.0, 2 * self.pause or 0.5)
+        wait = wait or self.pause
+        if now + wait > self.refuses_since + self.m.patience:
+            return False
+        self.opens = max(self.opens, now + wait)
+        if first and wait >= LONG_WAIT:
+            LOG.warning("%s: %s; all wait %.0f seconds", self.m.model, why, wait)
+        return True
 
 # %% ../../../nbs/models/language/03_servers.ipynb #41f9ea07
 class Budget:
@@ -476,6 +601,7 @@ class Purchase(msgspec.Struct):
     lost_reply: Reply  # the most that it can use: what is stored if it is billed and no reply comes
     held: float  # USD of the budget
     sent: bool = False  # and without a reply so far
+    at: float = 0.0  # when it was sent
 
 
 class Buyer:
@@ -490,12 +616,15 @@ class Buyer:
         spent: float = 0.0,  # of the budget, by earlier runs
         known: bool = False,  # an earlier run has had answers from this server
     ):
-        self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
+        self.client = client_of(m, concurrency).with_options(max_retries=0)
         self.m, self.store, self.concurrency = m, store, concurrency
-        self.judge, self.budget = Judge(m, known), Budget(budget, spent)
+        self.judge, self.budget, self.pace = (
+            Judge(m, known),
+            Budget(budget, spent),
+            Pace(m, concurrency),
+        )
         usd = 0.0 if m.price else None
         self.bill = Bill(usd=usd, usd_at_most=usd)
-        self.under_way: dict[str, Purchase] = {}  # by the request's key
         self.rows: list[Kept] = []  # replies that are not on disk yet
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
@@ -529,56 +658,75 @@ class Buyer:
         if (held := await self.budget.hold(most)) is None:
             self.stop_at_budget(most)
             return None
-        p = self.under_way[ask.key] = Purchase(ask, lost, held)
-        begins = not self.judge.replied
-        client = self.client.with_options(max_retries=0) if begins else self.client
-        start = time.monotonic()
+        p, start, tries = Purchase(ask, lost, held), time.monotonic(), 0
         try:
-            raw, reply = await send_question(client, self.m, ask)
-            if begins and KIND_RULES[reply.kind].again:
-                raw, reply = await send_question(self.client, self.m, ask)
-            if reply.kind == "unsent":
+            while came := await self.send(p):
+                reply = came.reply
+                if not self.asks_again(p, came, tries):
+                    break
+                if not KIND_RULES[reply.kind].waits:
+                    await asyncio.sleep(came.wait or min(8.0, 0.5 * 2**tries))
+                    tries += 1
+            else:
                 return None
-            p.sent = p.sent and KIND_RULES[reply.kind].billed
-            self.lose(p)
             usd = cost(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
-            self.rows.append(Kept(ask.key, reply, raw))
+            self.rows.append(Kept(ask.key, reply, came.raw))
             await asyncio.sleep(0)  # those that come at the same time share a sync
             self.flush()
         finally:
             self.lose(p)
-            del self.under_way[ask.key]
             self.budget.settle(held, usd)
         self.bill.add(self.m, reply)
         if not self.stopped:
             self.judge.see(reply)
         return reply
 
+    async def send(self, p: Purchase) -> Came | None:
+        "Send a request when it is its turn; None: nothing more is bought."
+        tokens = p.lost_reply.tokens_in // 4 + p.lost_reply.tokens_out  # about, at most
+        await self.pace.turn(tokens)
+        try:
+            if not self.budget.fits():  # the try before may have been billed, and so may this one
+                self.stop_at_budget()
+            if self.stopped:
+                return None
+            p.sent, p.at = True, time.monotonic()
+            self.bill.requests += 1
+            try:
+                came = await send_question(self.client, self.m, p.ask)
+            except DataError:  # it was refused
+                p.sent = False
+                raise
+        finally:
+            self.pace.back()
+        used = came.reply.tokens_in + came.reply.tokens_out
+        self.pace.use(used - tokens)
+        p.sent = KIND_RULES[came.reply.kind].billed and not used
+        self.lose(p)
+        return came
+
+    def asks_again(self, p: Purchase, came: Came, tries: int) -> bool:
+        "Tell whether a request goes out again, as the server was busy or had a bad moment."
+        reply, rule = came.reply, KIND_RULES[came.reply.kind]
+        if rule.waits:
+            return self.pace.refuse(p.at, came.wait, reply.error)
+        self.pace.accept()
+        retries = self.m.retries if self.judge.replied else min(self.m.retries, rule.begins)
+        again = rule.again and tries < retries
+        if again and reply.kind == "timeout":
+            self.judge.see(reply)  # nobody waits for a server that replies to nobody
+        return again and not self.stopped
+
     def stop_at_budget(self, usd: float = 0.0) -> None:
         "Buy nothing more, as the next request, which can cost this much, does not fit."
         if not self.stopped:
-            self.stopped, self.bill.over_budget = self.budget.reached(usd), True
+            self.stop(self.budget.reached(usd))
+            self.bill.over_budget = True
 
-    async def on_request(self, request: Any) -> None:
-        "Note that a request leaves, or stop it; the client calls this before each try."
-        p = self.under_way[request.headers["Idempotency-Key"]]
-        self.lose(p)  # the try before this one
-        if not self.budget.fits():  # it may have been billed, and so may this one
-            self.stop_at_budget()
-        if self.stopped:
-            raise NoReply("unsent", "not sent, as the run has stopped")
-        p.sent = True
-        self.bill.requests += 1
-
-    async def on_response(self, response: Any) -> None:
-        "Note that a server has answered; the client calls this before it reads an answer."
-        if response.status_code != 200:  # a reply is one when all of it is here
-            self.under_way[response.request.headers["Idempotency-Key"]].sent = False
-        if response.status_code == 429:
-            message, code, _ = error_of(await response.aread())
-            if error_kind(429, message, code) == "credit":
-                response.headers["x-should-retry"] = "false"  # no moment heals that
+    def stop(self, why: str) -> None:
+        "Buy nothing more, for the first reason that is given."
+        self.stopped, self.pace.ended = self.stopped or why, True
 
     def lose(self, p: Purchase) -> None:
         "If a request was sent and had no reply, what it may have cost counts from now on."
@@ -630,7 +778,7 @@ class Asking(Buyer):
                     if self.stopped or alone and self.judge.replied:
                         return
             except Exception as e:
-                self.stopped = self.stopped or str(e)
+                self.stop(str(e))
                 raise
 
         async def everyone() -> None:
@@ -659,7 +807,7 @@ class Asking(Buyer):
                     raise item
                 yield item
         except (GeneratorExit, KeyboardInterrupt):
-            self.stopped = self.stopped or "interrupted"
+            self.stop("interrupted")
             raise
         finally:
             thread.join(GRACE)  # for what is under way

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['PLACES', 'THOUGHT_TAGS', 'MESSAGE', 'THOUGHTS', 'ENDED_BY', 'FINISH_OF', 'DECODER', 'bound_of', 'texts', 'request',
            'values_at', 'valid_text', 'text_at', 'count_at', 'Split', 'split_reasoning', 'top_logprobs',
-           'option_scores', 'error_words', 'json_of', 'read_reply']
+           'option_scores', 'error_words', 'json_of', 'usage_of', 'read_reply']
 
 # %% ../../../nbs/models/language/01_wire.ipynb #df9a6643
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote
 from .models import Bound, Dialect, Finish, Reply, Request
@@ -276,6 +277,16 @@ def json_of(data: bytes) -> dict:
         return values_at(body if isinstance(body, list) else [body], "*")[0]
     except (ValueError, IndexError, RecursionError):
         raise ValueError("it is not JSON") from None
+
+
+def usage_of(data: bytes, ask: Request) -> Reply:
+    "Read the tokens that a reply has used, whatever else it says; none if it does not tell."
+    with suppress(ValueError):
+        body, places = json_of(data), PLACES[the_dialect(ask.dialect).shape]
+        read, written = count_at(body, places["read"], -1), count_at(body, places["written"], -1)
+        if read >= 0 or written >= 0:
+            return Reply(tokens_in=max(read, 0), tokens_out=max(written, 0))
+    return Reply()
 
 
 def read_reply(data: bytes, ask: Request) -> Reply:
