@@ -63,19 +63,22 @@ def test_a_reply_that_could_not_be_read_is_read_later_and_not_bought_again(stub,
 
 
 def test_a_duplicate_after_a_timeout_is_one_answer_and_both_costs(stub, settings):
-    stub.play(" q0 .", Play(hang=True))
-    got = ask(stub, questions(1), settings(), timeout=0.4)
-    assert all_right(got, 1) and (got.bill.lost, got.bill.requests, len(stub.seen)) == (1, 2, 2)
-    assert len({x.headers["idempotency-key"] for x in stub.seen}) == 1
-    assert got.bill.usd_at_most > got.bill.usd == pytest.approx(got.answers["q:0"].usage.usd)
+    stub.play(" q1 .", Play(hang=True))
+    got = ask(stub, questions(2), settings(), timeout=0.4)
+    assert all_right(got, 2) and (got.bill.lost, got.bill.requests, len(stub.seen)) == (1, 3, 3)
+    assert len({x.headers["idempotency-key"] for x in stub.seen}) == 2
+    paid = sum(a.usage.usd for a in got.answers.values())
+    assert got.bill.usd_at_most > got.bill.usd == pytest.approx(paid)
 
 
 OTHER = dict(
     prompt="x", system="x", message="raw", provider="local", base_url="http://x", model="x",
     revision="x", file="x", dtype="float32", way="logprobs", constraint="regex", pattern="x",
     options=("x",), version=2, dialect="vllm", effort="low", thinking=7, sample=1,
+    extra={"x": 1},
 )  # fmt: skip
-SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3}
+SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3, "top_k": 2}
+SETTINGS |= {"stop": ("x",)}
 
 
 def test_any_change_of_what_is_asked_is_another_request_and_old_keys_stay():
@@ -133,6 +136,25 @@ def test_what_was_billed_or_may_have_been_counts_in_the_next_calls_budget(stub, 
     seen = len(stub.seen)
     got = ask(stub, questions(15), s, retries=0, budget=first.bill.usd_at_most)
     assert len(stub.seen) == seen and "budget" in got.bill.stopped
+
+
+USED = {"prompt_tokens": 60, "completion_tokens": 5}
+BOOKED = {
+    "an empty reply": Play(text="", finish=None, usage=USED),
+    "a broken model": Play(text="", finish="error", usage=USED),
+    "no choices": Play(body=json.dumps({"usage": USED}).encode()),
+    "choices of another type": Play(choices="none", usage=USED),
+}
+
+
+@pytest.mark.parametrize("play", BOOKED.values(), ids=BOOKED)
+def test_a_broken_or_empty_reply_that_tells_its_usage_is_booked_at_it(stub, settings, play):
+    stub.play(" q1 .", play)
+    got = ask(stub, questions(2), settings(), retries=0, concurrency=1)
+    usd = (60 * PRICE["input"] + 5 * PRICE["output"]) / 1e6
+    assert "1 of 2 failed" in got.error and got.bill.lost == 0
+    assert got.bill.usd_at_most == got.bill.usd
+    assert got.bill.usd == pytest.approx(usd + got.answers["q:0"].usage.usd)
 
 
 def test_requests_under_way_hold_their_part_of_the_budget(stub, settings):
