@@ -176,21 +176,20 @@ class BatchServer:
     page: Any  # record of some of its batches, the newest first
 
     def __init__(self, client: Any, m: LanguageModel):
-        if m.speaks.headers:  # the key is in one of them
-            omitted = {"Authorization": need("openai", "models").Omit()}
-            client = client.with_options(default_headers=omitted)
         self.client, self.m = client, m
         self.response = need("httpx2", "models").Response
+        omitted = {"Authorization": need("openai", "models").Omit()}
+        self.headers = omitted if m.speaks.headers else {}  # the key is in one of the dialect's
 
     async def get(self, path: str, **query: Any) -> bytes:
         "Fetch what a path gives, without the key."
-        options = {"params": query}
+        options = {"params": query, "headers": self.headers}
         response = await self.client.get(path, cast_to=self.response, options=options)
         return covered(response.content, self.m)
 
     async def post(self, path: str, body: Any) -> BatchStatus:
         "Create a batch: once, as a second attempt begins with a search."
-        content, options = msgspec.json.encode(body), {"max_retries": 0}
+        content, options = msgspec.json.encode(body), {"max_retries": 0, "headers": self.headers}
         response = await self.client.post(
             path, cast_to=self.response, content=content, options=options
         )
