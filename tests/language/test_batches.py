@@ -275,11 +275,15 @@ ODD = [
 
 
 @pytest.mark.parametrize("body", ODD)
-@pytest.mark.parametrize("what", ["POST /files", "creation", "batch"])
+@pytest.mark.parametrize("what", ["POST /files", "creation", "list", "batch"])
 def test_what_is_no_batch_of_a_server_is_one_line(stub, settings, vendor, what, body):
     s, qs, path = settings(), questions(3), CREATIONS[vendor]
     if what == "POST /files" and vendor == "openai-chat":
         path = what
+    elif what == "list":
+        stub.play(path, UNSAID["half a reply"])
+        assert step(stub, qs, s).error
+        path = PLACES.get(vendor, "GET /batches")
     elif what == "batch":
         assert "under way" in step(stub, qs, s).bill.stopped
         [name] = stub.batches

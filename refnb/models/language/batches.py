@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 import msgspec
 from ...core.files import alone, read_bytes, read_jsonl, write_atomic
 from ...core.types import CallError, DataError, FormatError, Record, need
@@ -28,7 +28,7 @@ from .models import ApiShape, LanguageModel, NoReply, Reply, Request, at_most
 from .servers import ROOM, client_of, covered, hidden
 from .servers import read_safely, reply_of_error
 from .store import SETTLED, Kept, Store
-from .wire import json_of, request, values_at
+from .wire import json_of, request, text_at, values_at
 
 # %% ../../../nbs/models/language/05_batches.ipynb #73bf8bbc
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -303,7 +303,7 @@ class AnthropicBatch(msgspec.Struct):
 
     id: str
     processing_status: str
-    created_at: datetime
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     request_counts: dict[str, int]
     results_url: str | None = None  # once they can be read
 
@@ -319,7 +319,7 @@ class AnthropicBatches(BatchServer):
     "Anthropic's message batches."
 
     place, after, told, page = "/messages/batches", "after_id", AnthropicBatch, AnthropicPage
-    slack = 86_400  # seconds that this machine's clock and the server's may differ
+    slack = 86_400.0  # seconds that this machine's clock and the server's may differ
     statuses = {  # of HTTP, for Anthropic's types of errors; all others are 500
         "invalid_request_error": 400,
         "authentication_error": 401,
@@ -362,8 +362,7 @@ class AnthropicBatches(BatchServer):
             if (kind := result.get("type")) == "succeeded":
                 replies.append(BatchReply(key, 200, result.get("message")))
             elif kind == "errored":
-                types = values_at(result, "error.error.type")
-                status = self.statuses.get(str(types[0]) if types else "", 500)
+                status = self.statuses.get(text_at(result, "error.error.type"), 500)
                 replies.append(BatchReply(key, status, result.get("error")))
             else:  # canceled or expired
                 replies.append(BatchReply(key, None))
@@ -389,7 +388,7 @@ class GeminiBatch(msgspec.Struct):
 class GeminiPage(msgspec.Struct, rename="camel"):
     "Some of Google's batches."
 
-    operations: list[GeminiBatch] = []
+    operations: list[GeminiBatch]
     next_page_token: str = ""
 
 
@@ -411,6 +410,8 @@ class GeminiBatches(BatchServer):
         query = dict[str, Any](pageSize=100)
         while True:
             data = await self.get(self.place, **query)
+            if b"".join(data.split()) == b"{}":  # there are none
+                return None
             page = msgspec.json.decode(data, type=GeminiPage)
             for b in page.operations:
                 if b.metadata.display_name == job.label:
@@ -430,17 +431,16 @@ class GeminiBatches(BatchServer):
         operation, replies = dict[str, Any](), list[BatchReply]()
         with suppress(ValueError):
             operation = json_of(await self.get(f"{self.place}/{job.batch}"))
-        for path in ("response", "metadata.output"):
-            for reply in values_at(operation, f"{path}.inlinedResponses.inlinedResponses.*"):
-                [key] = values_at(reply, "metadata.key")[:1] or [""]
-                error = reply.get("error")
-                if not isinstance(error, dict):
-                    replies.append(BatchReply(str(key), 200, reply.get("response")))
-                elif (code := str(error.get("code"))) == "1":  # cancelled
-                    replies.append(BatchReply(str(key), None))
-                else:
-                    status = self.statuses.get(code, 500)
-                    replies.append(BatchReply(str(key), status, {"error": error}))
+        path = "inlinedResponses.inlinedResponses.*"
+        told = values_at(operation, f"response.{path}")
+        for reply in told or values_at(operation, f"metadata.output.{path}"):
+            key, error = text_at(reply, "metadata.key"), reply.get("error")
+            if not isinstance(error, dict):
+                replies.append(BatchReply(key, 200, reply.get("response")))
+            else:
+                code = str(error.get("code"))
+                status = None if code == "1" else self.statuses.get(code, 500)  # 1: cancelled
+                replies.append(BatchReply(key, status, {"error": error}))
         return replies
 
 
