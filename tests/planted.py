@@ -98,7 +98,7 @@ GUARDS = [
     Guard(
         "a batch is found by its label",
         "models.language.batches:create_batch",
-        "lambda client, folder, job: real(client, folder, job.changed(state='written'))",
+        "lambda server, folder, job: real(server, folder, job.changed(state='written'))",
         "language/test_batches.py",
         "by_its_label",
     ),

@@ -49,6 +49,8 @@ class Play(NamedTuple):
 
 def prompt_of(body: dict) -> str:
     "What a request asks."
+    if "contents" in body:
+        return body["contents"][-1]["parts"][0]["text"]
     return body["messages"][-1]["content"] if "messages" in body else body.get("prompt", "")
 
 
@@ -73,6 +75,7 @@ def completion(body: dict, play: Play, says: Callable[[str], str] = reply_text) 
     "A reply as it is in the protocol."
     prompt, chat = prompt_of(body), "messages" in body
     text = says(prompt) if play.text is None else play.text
+    chat = chat or "contents" in body
     said = (
         {
             "message": {
@@ -103,6 +106,7 @@ def completion(body: dict, play: Play, says: Callable[[str], str] = reply_text) 
 
 # The wire
 
+SINGLE = "/(chat/)?completions|/messages|/models/[^/]+:generateContent"  # paths of one request
 REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -167,7 +171,40 @@ class _Wire(asyncio.Protocol):
             self.transport.close()
 
 
-# Batches
+# Batches: kept as OpenAI's, and told as a vendor tells them
+
+
+def as_message(done: dict) -> dict:
+    "A chat completion, as Anthropic says it."
+    choice, used = done["choices"][0], done["usage"]
+    ends = {"stop": "end_turn", "length": "max_tokens"}
+    return {
+        "id": "msg",
+        "type": "message",
+        "role": "assistant",
+        "model": done["model"],
+        "content": [{"type": "text", "text": choice["message"]["content"]}],
+        "stop_reason": ends[choice["finish_reason"]],
+        "usage": {
+            "input_tokens": used["prompt_tokens"],
+            "output_tokens": used["completion_tokens"],
+        },
+    }
+
+
+def as_candidates(done: dict) -> dict:
+    "A chat completion, as Google says it."
+    choice, used = done["choices"][0], done["usage"]
+    content = {"role": "model", "parts": [{"text": choice["message"]["content"]}]}
+    ends = {"stop": "STOP", "length": "MAX_TOKENS"}
+    return {
+        "modelVersion": done["model"],
+        "candidates": [{"content": content, "finishReason": ends[choice["finish_reason"]]}],
+        "usageMetadata": {
+            "promptTokenCount": used["prompt_tokens"],
+            "candidatesTokenCount": used["completion_tokens"],
+        },
+    }
 
 
 class BatchPlay(NamedTuple):
@@ -243,14 +280,15 @@ class Stub:
         plays = (next(x, None) for words, x in self.plays.items() if words in text)
         return next(filter(None, plays), None) or self.always(seen) or Play()
 
-    def asked(self, path: str = "/chat/completions") -> list[str]:
-        "The prompts that arrived, in order."
-        return [s.prompt for s in self.seen if s.path == path]
+    def asked(self, path: str = "") -> list[str]:
+        "The prompts that arrived in requests of their own, in order; at a path, or at any."
+        paths = re.compile(re.escape(path) if path else SINGLE)
+        return [s.prompt for s in self.seen if paths.fullmatch(s.path)]
 
     def arrived(self, wire: _Wire, seen: Seen):
         with self.lock:
             self.seen.append(seen)
-        if seen.path in ("/chat/completions", "/completions"):
+        if re.fullmatch(SINGLE, seen.path):
             play, body = self._complete(seen)
         else:
             play, body = self._batch(seen)
@@ -265,7 +303,12 @@ class Stub:
         play = self._play(prompt_of(body), seen)
         if play.body is not None:
             return play, play.body
-        return play, json.dumps(completion(body, play, self.says)).encode()
+        done = completion(body, play, self.says)
+        if seen.path == "/messages":
+            done = as_message(done)
+        elif seen.path.startswith("/models"):
+            done = as_candidates(done)
+        return play, json.dumps(done).encode()
 
     def _batch(self, seen: Seen) -> tuple[Play, bytes]:
         play = self._play(f"{seen.method} {seen.path}", seen)
@@ -279,7 +322,36 @@ class Stub:
 
     def _routed(self, seen: Seen) -> Any:
         "Files and batches."
+        google = "x-goog-api-key" in seen.headers
         match seen.method, seen.path.strip("/").split("/"):
+            case "POST", ["messages", "batches"]:
+                asks = [(x["custom_id"], x["params"]) for x in seen.body["requests"]]
+                assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", key) for key, _ in asks), asks
+                return self._as_anthropic(self._add_lines(asks))
+            case "GET", ["messages", "batches"]:
+                for i in self.batches:  # time goes by, as nobody can ask for an unknown batch
+                    self._step(i)
+                page = self._list(seen.query.replace("after_id", "after"))
+                return page | {"data": [self._as_anthropic(b["id"]) for b in page["data"]]}
+            case "GET", ["messages", "batches", i] if i in self.batches:
+                self._step(i)
+                return self._as_anthropic(i)
+            case "GET", ["messages", "batches", i, "results"] if self._ended(i):
+                return self._results(i)
+            case "POST", ["models", model] if model.endswith(":batchGenerateContent"):
+                batch = seen.body["batch"]
+                asks = batch["inputConfig"]["requests"]["requests"]
+                keyed = [(x["metadata"]["key"], x["request"]) for x in asks]
+                return self._as_google(self._add_lines(keyed, batch["displayName"]))
+            case "GET", ["batches"] if google:
+                query = seen.query.replace("pageToken", "after").replace("pageSize", "limit")
+                page = self._list(query)
+                operations = [self._as_google(b["id"]) for b in page["data"]]
+                more = {"nextPageToken": page["last_id"]} if page["has_more"] else {}
+                return more | ({"operations": operations} if operations else {})
+            case "GET", ["batches", i] if google and i in self.batches:
+                self._step(i)
+                return self._as_google(i)
             case "POST", ["files"]:
                 return self._add_file(seen)
             case "GET", ["files"]:
@@ -298,6 +370,94 @@ class Stub:
                 return self._list(seen.query)
             case "GET", ["batches", i] if i in self.batches:
                 return self._step(i)
+
+    def _add_lines(self, asks: list[tuple[str, dict]], label: str = "") -> str:
+        "A new batch of requests that came in the body."
+        lines = [
+            json.dumps({"custom_id": key, "body": body}).encode() + b"\n" for key, body in asks
+        ]
+        self.files[i := f"file-{next(self.numbers)}"] = b"".join(lines)
+        return self._add_batch({"input_file_id": i, "metadata": {"refnb": label}})["id"]
+
+    def _ended(self, i: str) -> bool:
+        ended = ("completed", "failed", "expired", "cancelled")
+        return i in self.batches and self.batches[i]["status"] in ended
+
+    def _lines(self, i: str) -> list[tuple[str, dict | None, dict | None]]:
+        "What came of each request of a batch: its key, a completion, an error."
+        b, told = self.batches[i], []
+        for name in ("output_file_id", "error_file_id"):
+            for line in self.files.get(b[name], b"").splitlines():
+                try:
+                    x = json.loads(line)
+                except ValueError:
+                    continue
+                body = (x["response"] or {}).get("body") or {}
+                done = body if "choices" in body else None
+                told.append((x["custom_id"], done, body.get("error")))
+        return told
+
+    def _as_anthropic(self, i: str) -> dict:
+        b, n, ended = self.batches[i], self.size(i), self._ended(i)
+        done = sum(x is not None for _, x, _ in self._lines(i)) if ended else 0
+        counts = {"processing": 0 if ended else n, "succeeded": done, "errored": 0}
+        counts |= {"canceled": 0, "expired": n - done if ended else 0}
+        url = f"{self.url}/messages/batches/{i}/results"
+        return {
+            "id": i,
+            "type": "message_batch",
+            "processing_status": "ended" if ended else "in_progress",
+            "request_counts": counts,
+            "created_at": b.get("at", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())),
+            "results_url": url if ended else None,
+        }
+
+    def _results(self, i: str) -> bytes:
+        "The file of results, as Anthropic writes it."
+        lines = []
+        for key, done, bad in self._lines(i):
+            result: dict = {"type": "expired"}
+            if done:
+                result = {"type": "succeeded", "message": as_message(done)}
+            elif bad:
+                error = {"type": "invalid_request_error"} | bad
+                result = {"type": "errored", "error": {"type": "error", "error": error}}
+            lines.append(json.dumps({"custom_id": key, "result": result}).encode() + b"\n")
+        return b"".join(lines) + self.batch_play.extra
+
+    def _as_google(self, i: str) -> dict:
+        b, ended = self.batches[i], self._ended(i)
+        words = {"validating": "PENDING", "in_progress": "RUNNING", "completed": "SUCCEEDED"}
+        told: dict = {
+            "name": f"batches/{i}",
+            "metadata": {
+                "@type": "type.googleapis.com/google.ai.generativelanguage.v1main.GenerateContentBatch",
+                "name": f"batches/{i}",
+                "displayName": b["metadata"]["refnb"],
+                "state": f"BATCH_STATE_{words.get(b['status'], b['status'].upper())}",
+                "batchStats": {"requestCount": str(self.size(i))},
+            },
+        }
+        if ended:
+            told["done"] = True
+        if b["status"] == "failed":
+            told["error"] = {"code": 3} | dict(next(iter(b["errors"]["data"]), {}))
+        elif ended:
+            replies: list[dict] = []
+            for key, done, bad in self._lines(i):
+                said: dict = {"error": {"code": 1, "message": "cancelled"}}
+                if done:
+                    said = {"response": as_candidates(done)}
+                elif bad:
+                    said = {"error": {"code": 3} | bad}
+                replies.append({"metadata": {"key": key}} | said)
+            told["metadata"]["batchStats"]["successfulRequestCount"] = str(len(replies))
+            told["response"] = {"inlinedResponses": {"inlinedResponses": replies}}
+        return told
+
+    def size(self, i: str) -> int:
+        "How many requests a batch has."
+        return self.files[self.batches[i]["input_file_id"]].count(b"\n")
 
     def _file(self, i: str) -> dict:
         return {

@@ -159,7 +159,7 @@ NOT_TAKEN = [
     ("gpt-5", {"dialect": "openai"}, "unknown dialect"),
     ("gpt-5", {"constraint": "regex"}, "constraint=regex, only choice, json, none"),
     ("gpt-5", {"cache": True}, "cache=True"),
-    ("claude-opus-5-5", {"batches": True}, "batches"),
+    ("vllm/a-model", {"batches": True}, "batches"),
     ("claude-opus-5-5", {"message": "raw"}, "message=raw"),
     ("gpt-4o-mini", {"way": "likelihood"}, "way=likelihood"),
     ("gpt-4o-mini", {"way": "logprobs", "constraint": "choice"}, "constraint=choice, only none"),

@@ -73,9 +73,11 @@ def test_an_interrupt_keeps_what_is_under_way(home, worker):
         assert len(kept(home)) == len(stub.seen) < 100
 
 
-def test_a_batch_whose_process_is_killed_is_paid_once(settings, worker):
+@pytest.mark.parametrize("dialect", ["openai-chat", "anthropic-messages", "gemini"])
+def test_a_batch_whose_process_is_killed_is_paid_once(settings, worker, dialect):
     "At any instant: also after it was created, and before that was written down."
-    rng, kills, turn, how = random.Random(5), 0, 0, {"batches": True, "retries": 0}
+    how = {"batches": True, "retries": 0, "dialect": dialect}
+    rng, kills, turn = random.Random(5), 0, 0
     while kills < KILLS + 2:
         s = at_home(settings, f"after {kills}")
         with Stub(0.02) as stub:

@@ -106,7 +106,7 @@ class Dialect(Record):
     constraints: dict[Constraint, dict[str, Bound]] = {}  # constraint -> field and its format
     cache: dict[str, Any] = {}  # fields that mark the preceding text for the provider's cache
     logprobs: int = 0  # maximum number of log-probabilities
-    batch: bool = False  # supports batches in OpenAI's protocol
+    batch: bool = False  # takes batches, as the vendor of its shape does
     decoding: dict[str, Any] = {}  # default decoding of its models
     reasons: bool = False  # its models usually reason before answering
 
