@@ -74,8 +74,16 @@ OTHER = dict(
     prompt="x", system="x", message="raw", provider="local", base_url="http://x", model="x",
     revision="x", file="x", dtype="float32", way="logprobs", constraint="regex", pattern="x",
     options=("x",), version=2, dialect="vllm", effort="low", thinking=7, sample=1,
+    extra={"x": 1},
 )  # fmt: skip
-SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3}
+SETTINGS = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "max_tokens": 7,
+    "seed": 3,
+    "stop": ("x",),
+    "top_k": 3,
+}
 
 
 def test_any_change_of_what_is_asked_is_another_request_and_old_keys_stay():

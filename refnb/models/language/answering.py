@@ -154,7 +154,8 @@ def run_settings(
 ) -> dict[str, Any]:
     "List the settings that can change an answer: those of a model, and how it is asked."
     left_out = MODEL_UNHASHED if wire_name(m) else MODEL_UNHASHED | {"dialect"}
-    settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in left_out}
+    data = msgspec.json.decode(msgspec.json.encode(m))  # lists for tuples, as in a file
+    settings = {k: v for k, v in data.items() if k not in left_out}
     if m.constraint in ("auto", "none"):
         settings.pop("constraint", "")
     if m.extra:
