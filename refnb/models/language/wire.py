@@ -178,10 +178,10 @@ def text_at(body: dict, paths: str) -> str:
 
 def count_at(body: dict, paths: str, unknown: int = 0) -> int:
     "Add up the numbers of tokens at some paths; return `unknown` if none of them can be one."
-    numbers = []
+    numbers: list[float] = []
     for place in paths.split():
-        either = (values_at(body, path) for path in place.split("|"))
-        numbers += [x for x in next(filter(None, either), []) if type(x) in (int, float)]
+        values = (x for path in place.split("|") for x in values_at(body, path))
+        numbers += [x for x in values if type(x) in (int, float)][:1]
     good = [math.ceil(x) for x in numbers if 0 <= x <= 10**8]
     return sum(good) if good else unknown
 
