@@ -9,6 +9,7 @@ __all__ = ['YOUR_FOLDERS', 'FOLDERS', 'MINIMA', 'R', 'packaged', 'Settings', 'ty
 # %% ../../nbs/core/03_settings.ipynb #816efd37
 import configparser, math, os, re
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -141,6 +142,9 @@ def converted(kind: Any, value: Any) -> Any:
     if isinstance(value, str):
         if get_origin(kind) is tuple and not value.startswith("["):
             value = [x.strip() for x in value.split(",") if x]
+        elif kind is Any:
+            with suppress(msgspec.DecodeError):  # then it is a text
+                value = msgspec.json.decode(value)
         elif kind is not str and value.startswith(("[", "{", "null")):
             value = msgspec.json.decode(value)
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
@@ -172,9 +176,9 @@ def changed_record(
             inner_kinds = kinds_of(kind)
             if inner not in inner_kinds and get_origin(kind) is not dict:
                 raise CallError(f"{about} has no setting {key!r}", do=nearest(inner, inner_kinds))
-            kind = inner_kinds.get(inner)
+            kind = inner_kinds.get(inner) or get_args(kind)[1]
         try:
-            new = value if kind is None else converted(kind, value)
+            new = converted(kind, value)
         except (msgspec.MsgspecError, TypeError) as e:
             do = str(e)
             if get_origin(kind) is Literal:

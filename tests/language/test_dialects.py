@@ -1,13 +1,16 @@
-"Dialects, each against a server as strict as its vendor's; refused fields, reasoning, prices."
+"Dialects and providers, each against a server as strict as its vendor's; refused fields, reasoning, prices."
 
 import json
+from operator import attrgetter
+from typing import NamedTuple
 import pytest
-from asking import at, questions, seal
+import tools
+from asking import SECRET, ask, at, kept, questions, seal
 from refnb import find_system, run
 from refnb.benchmarks.tasks import FERRYMAN, task_questions
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.models import check_taken, dialects, read_model, the_dialect
-from refnb.models.registry import entries_of
+from refnb.models.registry import entries_of, providers
 from refnb.models.running import planned
 from stub_server import Play, error
 
@@ -87,9 +90,9 @@ def vendor(dialect: str, cut: bool = False, refuses: str = ""):
 
 def asked(stub, settings, dialect: str, cut: bool = False, refuses: str = "", **changed):
     "A run at such a server."
-    stub.always, d = vendor(dialect, cut, refuses), the_dialect(dialect)
-    how = dict(dialect=dialect, model="theirs", base_url=stub.url, key="") | changed
-    return run(QUESTIONS, f"{d.kind or 'openai'}/theirs", s=settings(), **how)
+    stub.always = vendor(dialect, cut, refuses)
+    how = dict(dialect=dialect, base_url=stub.url, key="") | changed
+    return run(QUESTIONS, "openai/theirs", s=settings(), **how)
 
 
 @pytest.mark.parametrize("dialect", TAKES)
@@ -120,6 +123,138 @@ def test_what_a_reply_is_held_to_is_passed_on(stub, settings, dialect, constrain
 def test_reasoning_that_eats_the_whole_limit_is_a_cut_reply(stub, settings, dialect):
     r = asked(stub, settings, dialect, cut=True)
     assert seal(r)["reasons"] == {"cut": len(QUESTIONS)}
+
+
+class Vendor(NamedTuple):
+    "What a provider takes and tells, by its documentation."
+
+    takes: str  # fields of a body, besides model and messages
+    message: dict  # of a reply
+    used: dict = {}  # beside the usual counts
+    end: str = "stop"
+    tells: str = THOUGHTS  # of its reasoning
+    cached: int = 0
+    reasoned: int = 0
+
+
+ANN = "- The mention refers to: Ann"
+COMMON = "temperature top_p stop "
+SAID, APART = {"content": ANN}, {"content": ANN, "reasoning": THOUGHTS}
+REASONED = {"completion_tokens_details": {"reasoning_tokens": 64}}
+SEEN = {"prompt_tokens_details": {"cached_tokens": 5}}
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": THOUGHTS}]},
+    {"type": "text", "text": ANN},
+]
+HELD = "response_format"
+PROVIDERS = {
+    "openrouter": Vendor(
+        f"{COMMON} seed max_tokens top_k reasoning provider {HELD}",
+        *(APART, REASONED | SEEN, "stop", THOUGHTS, 5, 64),
+    ),
+    "azure": Vendor(f"{COMMON} seed max_tokens {HELD}", SAID, SEEN, tells="", cached=5),
+    "bedrock": Vendor(
+        f"{COMMON} max_completion_tokens reasoning_effort {HELD}",
+        {"content": f"<reasoning>{THOUGHTS}</reasoning>{ANN}"},
+    ),
+    "groq": Vendor(
+        f"{COMMON} seed max_completion_tokens reasoning_effort",
+        *(APART, REASONED | SEEN | {"total_time": 0.1}, "stop", THOUGHTS, 5, 64),
+    ),
+    "mistral": Vendor(
+        f"{COMMON} random_seed max_tokens top_k reasoning_effort {HELD}", {"content": PARTS}
+    ),
+    "together": Vendor(f"{COMMON} seed max_tokens top_k reasoning_effort {HELD}", APART, end="eos"),
+    "deepseek": Vendor(
+        f"{COMMON} max_tokens reasoning_effort",
+        {"content": ANN, "reasoning_content": THOUGHTS},
+        REASONED | SEEN | {"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 15},
+        *("stop", THOUGHTS, 5, 64),
+    ),
+    "xai": Vendor(  # it counts reasoning apart
+        f"{COMMON} seed max_tokens reasoning_effort {HELD}",
+        *(SAID, REASONED | {"completion_tokens": 16}, "stop", "", 0, 64),
+    ),
+    "hf": Vendor(f"{COMMON} seed max_tokens {HELD}", APART),
+}
+GIVEN = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 90, "seed": 1, "stop": ["\n\n"]}
+
+
+used_by = attrgetter("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
+
+
+def answers_as(v: Vendor):
+    "A server that refuses what a provider does not take, and answers in its words."
+    choice = {"message": {"role": "assistant"} | v.message, "finish_reason": v.end}
+    used = {"prompt_tokens": 20, "completion_tokens": 80, "total_tokens": 100} | v.used
+    body = json.dumps({"model": "theirs", "choices": [choice], "usage": used}).encode()
+
+    def always(seen) -> Play:
+        wrong = seen.body.keys() - {"model", "messages", *v.takes.split()}
+        return error(400, f"Unsupported parameter: {wrong}") if wrong else Play(body=body)
+
+    return always
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_each_provider_is_asked_as_its_documentation_says(stub, settings, monkeypatch, name):
+    s, v, p = settings(), PROVIDERS[name], providers()[name]
+    monkeypatch.setenv(p.key, SECRET)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", stub.url.removesuffix("/v1") + "/")
+    stub.always, fields = answers_as(v), the_dialect(p.dialect or "openai-chat").fields
+    how = {"decoding": {k: x for k, x in {**GIVEN, "top_k": 5}.items() if k in fields}}
+    how |= {"effort": "low"} if "effort" in fields else {}
+    how |= {} if name == "azure" else {"base_url": stub.url, "key": p.key}
+    r = run(QUESTIONS, f"{name}/theirs", s=s, **how)
+    assert r.complete and r.info.system.startswith(f"{name}/theirs[")
+    assert {(a.chosen, a.reasoning) for a in r.answers().values()} == {((0,), v.tells)}
+    assert {used_by(k.reply) for k in kept(s)} == {(20, 80, v.cached, v.reasoned)}
+    seen = stub.seen[0]
+    assert {*seen.body} == {"model", "messages", *v.takes.split()}
+    keys = {x: seen.headers.get(x) for x in ("authorization", "api-key")}
+    if name == "azure":
+        assert seen.path == "/openai/deployments/theirs/chat/completions"
+        assert seen.query == f"api-version={p.api_version}"
+        assert keys == {"authorization": None, "api-key": SECRET}
+    else:
+        assert (seen.path, seen.query) == ("/chat/completions", "")
+        assert keys == {"authorization": f"Bearer {SECRET}", "api-key": None}
+
+
+def test_what_deepseek_broke_off_for_want_of_room_is_no_answer(stub, settings):
+    stub.play(" q1 .", Play(text="Ann", finish="insufficient_system_resource"))
+    got = ask(stub, QUESTIONS, settings())
+    assert "1 of 3 failed (1 unfinished)" in got.error
+
+
+def test_an_address_has_places_for_the_environment(settings, monkeypatch):
+    at_home = lambda: find_system("bedrock/openai.gpt-oss-20b-1:0", settings()).model.base_url
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    assert "{AWS_REGION}" in at_home()
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert at_home() == "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1"
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")
+    azure = find_system("azure/gpt-5-mini", settings()).model
+    assert azure.base_url == "https://mine.openai.azure.com/openai/deployments/gpt-5-mini"
+    assert azure.dialect == "openai-reasoning"
+
+
+def test_a_deployment_whose_name_says_nothing_is_told_its_dialect(stub, settings, monkeypatch):
+    "The server's error says how."
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", stub.url.removesuffix("/v1"))
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", SECRET)
+    newer = "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+    newer += "'max_completion_tokens' instead."
+    stub.always = lambda seen: (
+        error(400, newer, "unsupported_parameter", "max_tokens")
+        if "max_tokens" in seen.body
+        else Play(body=reply_in("chat", ANN))
+    )
+    with pytest.raises(DataError, match="-p dialect=openai-reasoning") as e:
+        run(QUESTIONS, "azure/mine", s=settings())
+    assert "\n" not in str(e.value) and len(stub.seen) == 1
+    assert run(QUESTIONS, "azure/mine", s=settings(), dialect="openai-reasoning").complete
+    assert "max_completion_tokens" in stub.seen[-1].body
 
 
 REFUSED = [
@@ -163,6 +298,19 @@ NOT_TAKEN = [
     ("claude-opus-5-5", {"message": "raw"}, "message=raw"),
     ("gpt-4o-mini", {"way": "likelihood"}, "way=likelihood"),
     ("gpt-4o-mini", {"way": "logprobs", "constraint": "choice"}, "constraint=choice, only none"),
+    ("azure/gpt-5", {"decoding.top_k": "5"}, "takes no top_k"),
+    ("bedrock/m", {"decoding.seed": "1"}, "Bedrock, takes no seed"),
+    ("groq/m", {"way": "logprobs"}, "Groq, takes no way=logprobs"),
+    ("groq/m", {"constraint": "choice"}, "constraint=choice, only json, none"),
+    ("mistral/m", {"way": "logprobs"}, "Mistral, takes no way=logprobs"),
+    ("together/m", {"effort": "max"}, "effort=max, only low, medium, high"),
+    ("together/m", {"batches": True}, "no batches"),
+    ("deepseek/m", {"constraint": "json"}, "constraint=json, only none"),
+    ("deepseek/m", {"decoding.seed": "1"}, "DeepSeek, takes no seed"),
+    ("xai/m", {"decoding.top_k": "5"}, "xAI, takes no top_k"),
+    ("hf/m", {"effort": "low"}, "Hugging Face, takes no effort"),
+    ("openrouter/m", {"message": "raw"}, "OpenRouter, takes no message=raw"),
+    ("local/m", {"decoding.stop": "x"}, "stop and extra are for models of a server"),
 ]
 
 
@@ -220,6 +368,44 @@ def test_a_dialect_of_yours(stub, settings, tmp_path, monkeypatch):
         find_system("local-llm", settings(systems=str(folder)))
 
 
+MORE = {
+    "decoding.stop": '["\\n"]',
+    "decoding.top_k": "5",
+    "extra.repetition_penalty": "1.1",
+    "extra.chat_template_kwargs.enable_thinking": "false",
+    "extra.note": "as it is",
+}
+
+
+def test_stop_top_k_and_an_extra_body_are_sent_and_counted(stub, settings):
+    "Each is another run and another request, however it is written."
+    s, [q] = settings(), questions(1)
+    sent = {"stop": ["\n"], "top_k": 5, "repetition_penalty": 1.1, "note": "as it is"}
+    sent |= {"chat_template_kwargs": {"enable_thinking": False}}
+    alone = [{}, *({name: text} for name, text in MORE.items())]
+    folders = {ask(stub, [q], s, **how).run.folder for how in alone}
+    all_at_once = ask(stub, [q], s, **MORE).run
+    assert {k: stub.seen[-1].body.get(k) for k in sent} == sent
+    assert len({all_at_once.folder, *folders}) == len({k.key for k in kept(s)}) == len(MORE) + 2
+    typed = {"decoding.stop": ["\n"], "decoding.top_k": 5}
+    inside = {k: sent[k] for k in ("repetition_penalty", "chat_template_kwargs", "note")}
+    same = ask(stub, [q], s, **typed, extra=inside).run
+    assert same.folder == all_at_once.folder and len(stub.seen) == len(MORE) + 2
+    assert find_system("gpt-4o-mini", s, **at(stub, **MORE)).is_it(same.info)
+
+
+def test_more_fields_by_the_command_line(stub, tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)
+    call = ["run", "sample/ferryman", f"vllm/m@{stub.url}", "--limit", 1]
+    given = [x for k, v in MORE.items() for x in ("-p", f"{k}={v}")]
+    assert tools.here(capsys, *call, *given).status == 0
+    body = stub.seen[0].body
+    assert body["stop"] == ["\n"] and body["top_k"] == 5 and body["repetition_penalty"] == 1.1
+    wrong = tools.here(capsys, *call, "-p", "extra.model.name=x")
+    tools.one_line(wrong, 2, "extra.model.name cannot be sent", "model holds a value")
+    assert len(stub.seen) == 1
+
+
 CACHED = {"input": 1.0, "output": 5.0, "as_of": "2026-10", "cached": 0.1, "cache_write": 1.25}
 
 
@@ -231,7 +417,7 @@ def test_the_text_that_questions_share_is_marked_for_a_cache_and_paid_for(stub, 
     body = {"content": [{"type": "text", "text": "- The mention refers to: Nobody"}]}
     body |= {"usage": used | {"cache_read_input_tokens": 500}}
     stub.always = lambda seen: Play(body=json.dumps(body).encode())
-    how = at(stub, dialect="anthropic-messages", model="theirs", price=CACHED, form=form, s=s)
+    how = at(stub, price=CACHED, form=form, constraint="none", s=s)
     r = run(some, "anthropic/theirs", cache=True, **how)
     first, rest = stub.seen[0].body["messages"][0]["content"]
     assert first["cache_control"] == {"type": "ephemeral"} and "cache_control" not in rest

@@ -18,7 +18,7 @@ from .prompts import read_template, render, schema, the_form
 from .prompts import turned_back, turns
 from .reading import read
 from .wire import split_reasoning
-from ..systems import Failure
+from ..systems import Failure, flat
 
 # %% ../../../nbs/models/language/09_answering.ipynb #fd403ca0
 class Sent(NamedTuple):
@@ -154,8 +154,11 @@ def run_settings(
 ) -> dict[str, Any]:
     "List the settings that can change an answer: those of a model, and how it is asked."
     left_out = MODEL_UNHASHED if wire_name(m) else MODEL_UNHASHED | {"dialect"}
-    settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in left_out}
+    data = msgspec.json.decode(msgspec.json.encode(m))  # lists for tuples, as in a file
+    settings = {k: v for k, v in data.items() if k not in left_out}
     if m.constraint in ("auto", "none"):
         settings.pop("constraint", "")
+    if m.extra:
+        settings["extra"] = flat(m.extra)  # however it is written
     settings |= {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
     return settings | ({"shots": shots, "examples": examples} if shots else {})

@@ -23,6 +23,7 @@ from ...core.files import read_yaml
 from ...core.types import CallError, DataError, Record, nearest
 from ...core.settings import changed_record, packaged, your_folder
 from ..registry import Entry, Provider, entries_of, providers, record_of
+from ..systems import flat
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
 Message = Literal["chat", "raw"]
@@ -391,7 +392,7 @@ def request_of(
         m = m.changed(constraint="none")
     same = (
         "message provider base_url model revision file dtype decoding way constraint version "
-        "effort thinking extra"
+        "effort thinking"
     )
     return Request(
         id,
@@ -402,6 +403,7 @@ def request_of(
         options=tuple(options),
         shared=shared,
         sample=sample,
+        extra=flat(m.extra),
         **{name: getattr(m, name) for name in same.split()},
     )
 

@@ -14,6 +14,7 @@ import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from ...core.types import CallError
 from .models import Bound, Dialect, Finish, Reply, Request
 from .models import sent_settings, the_dialect
 
@@ -88,21 +89,25 @@ def request(ask: Request) -> tuple[str, dict[str, Any]]:
         where = body
         for group in outer:
             where = where.setdefault(group, {})
+            if not isinstance(where, dict):
+                do = f"{group} holds a value, and no fields"
+                raise CallError(f"extra.{path} cannot be sent", ask.model, do)
         where[name] = value
     return d.path.replace("{model}", quote(ask.model, safe="")), body
 
 # %% ../../../nbs/models/language/01_wire.ipynb #c7e5f5b6
-PLACES = {  # of several texts the first counts; several numbers are added up
+PLACES = {  # of several texts the first counts; several numbers are added up, of a|b the first
     "chat": {
         "there": "choices",
         "text": "choices.0.message.content choices.0.message.content.*.text",
-        "thoughts": "choices.0.message.reasoning_content choices.0.message.reasoning",
+        "thoughts": "choices.0.message.reasoning_content choices.0.message.reasoning"
+        " choices.0.message.content.thinking.thinking.*.text",
         "refusal": "choices.0.message.refusal",
         "end": "choices.0.finish_reason",
         "read": "usage.prompt_tokens",
         "written": "usage.completion_tokens",
         "total": "usage.total_tokens",
-        "cached": "usage.prompt_tokens_details.cached_tokens",
+        "cached": "usage.prompt_tokens_details.cached_tokens|usage.prompt_cache_hit_tokens",
         "kept": "usage.prompt_tokens_details.cache_write_tokens",
         "thought": "usage.completion_tokens_details.reasoning_tokens",
     },
@@ -174,9 +179,10 @@ def text_at(body: dict, paths: str) -> str:
 
 def count_at(body: dict, paths: str, unknown: int = 0) -> int:
     "Add up the numbers of tokens at some paths; return `unknown` if none of them can be one."
-    numbers = [
-        x for path in paths.split() for x in values_at(body, path) if type(x) in (int, float)
-    ]
+    numbers: list[float] = []
+    for place in paths.split():
+        values = (x for path in place.split("|") for x in values_at(body, path))
+        numbers += [x for x in values if type(x) in (int, float)][:1]
     good = [math.ceil(x) for x in numbers if 0 <= x <= 10**8]
     return sum(good) if good else unknown
 
@@ -256,7 +262,7 @@ ENDED_BY: dict[Finish, str] = {  # the servers' words for our own; all others ar
     " sensitive blocked",
     "length": "length max_tokens model_length max_output_tokens model_context_window_exceeded",
     "refusal": "refusal",
-    "failed": "error failed in_progress queued",
+    "failed": "error failed in_progress queued aborted insufficient_system_resource",
 }
 FINISH_OF = {word: ours for ours, words in ENDED_BY.items() for word in words.split()}
 DECODER = json.JSONDecoder(strict=False, parse_int=lambda n: int(n) if len(n) < 20 else float(n))
