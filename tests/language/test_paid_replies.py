@@ -77,19 +77,8 @@ OTHER = dict(
     options=("x",), version=2, dialect="vllm", effort="low", thinking=7, sample=1,
     extra={"x": 1},
 )  # fmt: skip
-<<<<<<< HEAD
 SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3, "top_k": 2}
 SETTINGS |= {"stop": ("x",)}
-=======
-SETTINGS = {
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "max_tokens": 7,
-    "seed": 3,
-    "stop": ("x",),
-    "top_k": 3,
-}
->>>>>>> providers
 
 
 def test_any_change_of_what_is_asked_is_another_request_and_old_keys_stay():
