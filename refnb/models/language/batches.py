@@ -88,17 +88,11 @@ def keys_in(path: Path) -> list[str]:
     return [line.custom_id for line in read_jsonl(path, Line)]
 
 
-def usd_under_way(
-    folder: str | Path,
-    keys: Iterable[str] | None = None,  # of requests; None: of all
-) -> float:
+def usd_under_way(folder: Path, keys: set[str]) -> float:
     "Sum what the batches of some requests may cost, in USD, as far as no reply in the store says it."
     jobs = [j for j in vendor_batches(folder) if j.state != "done" or j.status == GONE]
-    if keys is not None:
-        some = set(keys)
-        paths = {j.name: Path(folder) / j.name / "input.jsonl" for j in jobs}
-        jobs = [j for j in jobs if not some.isdisjoint(keys_in(paths[j.name]))]
-    return sum(j.usd or 0.0 for j in jobs)
+    ours = [j for j in jobs if not keys.isdisjoint(keys_in(folder / j.name / "input.jsonl"))]
+    return sum(j.usd or 0.0 for j in ours)
 
 
 def write_batches(
@@ -109,10 +103,11 @@ def write_batches(
     budget: float | None,  # USD that all new batches may cost; None: no limit
 ) -> None:
     "Write the questions that are neither answered nor under way as new batches."
-    before, new = vendor_batches(folder), list[Request]()
+    before, new, asked = vendor_batches(folder), list[Request](), set[str]()
     under_way = [j for j in before if j.state != "done"]
     keys_under_way = {key for j in under_way for key in keys_in(folder / j.name / "input.jsonl")}
     for ask in asks:
+        asked.add(ask.key)
         if ask.key in keys_under_way:
             continue
         if any(k.reply.finish in SETTLED or k.reply.batch for k in store.all(ask.key)):
@@ -121,7 +116,7 @@ def write_batches(
         new.append(ask)
     share = m.price.batch if m.price else 1.0
     usd = [(at_most(m, ask) or 0.0) * share for ask in new]
-    total = sum(usd, usd_under_way(folder))
+    total = sum(usd, usd_under_way(folder, asked))
     if new and budget is not None and total > budget:
         what = f"these questions could cost {total:.4g} USD, and the budget is {budget:g}"
         do = "raise it, or ask fewer questions: a batch that is sent is billed"
@@ -178,21 +173,16 @@ class BatchServer:
     def __init__(self, client: Any, m: LanguageModel):
         self.client, self.m = client, m
         self.response = need("httpx2", "models").Response
-        omitted = {"Authorization": need("openai", "models").Omit()}
-        self.headers = omitted if m.speaks.headers else {}  # the key is in one of the dialect's
 
     async def get(self, path: str, **query: Any) -> bytes:
         "Fetch what a path gives, without the key."
-        options = {"params": query, "headers": self.headers}
-        response = await self.client.get(path, cast_to=self.response, options=options)
+        response = await self.client.get(path, cast_to=self.response, options={"params": query})
         return covered(response.content, self.m)
 
     async def post(self, path: str, body: Any) -> BatchStatus:
         "Create a batch: once, as a second attempt begins with a search."
-        content, options = msgspec.json.encode(body), {"max_retries": 0, "headers": self.headers}
-        response = await self.client.post(
-            path, cast_to=self.response, content=content, options=options
-        )
+        how = {"content": msgspec.json.encode(body), "options": {"max_retries": 0}}
+        response = await self.client.post(path, cast_to=self.response, **how)
         return self.status_of(msgspec.json.decode(response.content, type=self.told))
 
     async def poll(self, job: VendorBatch) -> BatchStatus:

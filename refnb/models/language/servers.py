@@ -84,16 +84,18 @@ def client_of(
     headers: dict[str, Any] = {"Accept-Encoding": "identity"}
     if urlsplit(url).hostname != "api.openai.com":  # the client takes these from the environment
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), openai.Omit())
-    keys = {name: x.replace("{key}", key) for name, x in m.speaks.headers.items()}
-    if m.key_header:
-        keys[m.key_header] = key
-    if keys:  # it is in one of them
-        headers |= keys | {"Authorization": openai.Omit()}
+    headers |= {name: x.replace("{key}", key) for name, x in m.speaks.headers.items()}
+    headers |= {m.key_header: key} if m.key_header else {}
+
+    async def before(request: Any) -> None:
+        if m.key_header or m.speaks.headers:  # the key is in one of them
+            request.headers.pop("Authorization", "")
+
     cap = capped(most or ROOM + 100 * m.decoding.max_tokens)
     carrier = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         follow_redirects=False,  # a key goes to the address that was named
-        event_hooks={"response": [cap]},
+        event_hooks={"request": [before], "response": [cap]},
     )
     return openai.AsyncOpenAI(
         api_key=key,

@@ -19,7 +19,7 @@ from ...core.runs import RunInfo
 from ...core.types import Answer, CallError, DataError, Question, Record, safe_name, Lack
 from .answering import MODEL_UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import constraint_for, requests_about, system_text
-from .batches import advance, keys_in, vendor_batches
+from .batches import advance, keys_in, usd_under_way, vendor_batches
 from .clusters import asks_about, document_answers, marking_model
 from .local import load_local, replies_to, shared_order
 from refnb.models.language.models import (
@@ -164,8 +164,8 @@ def check_how(name: str, m: LanguageModel, how: How) -> None:
         raise CallError(f"{name} sends no requests to a server", do=do)
     check_taken(m)
     check_budget(m, how.budget)
-    if how.batches and not m.speaks.batch:
-        raise CallError("its dialect takes no batches", name, "leave out --batch")
+    if how.batches and (not m.speaks.batch or m.api_version):
+        raise CallError("its server takes no batches", name, "leave out --batch")
 
 
 class ModelRequests(BaseSystem):
@@ -342,11 +342,15 @@ class LanguageModelSystem(ModelRequests):
         return self.__dict__ | {"loaded": None, "summary": None}
 
     def spent(self, task: Task) -> float:
-        "Sum what all calls about a task may have cost, in USD: replies, and requests that were lost."
+        "Sum what all calls about a task may have cost, in USD: replies, lost requests, batches under way."
         if self.local:
             return 0.0
+        keys = {ask.key for ask in self.requests(task, task.items)}
+        return self.stored_usd(task, keys) + usd_under_way(self.batch_folder(task), keys)
+
+    def stored_usd(self, task: Task, keys: set[str]) -> float:
+        "Sum what the stored replies to some requests have cost, those that were lost included."
         with Store(Path(task.settings.runs) / "replies") as store:
-            keys = {ask.key for ask in self.requests(task, task.items)}
             kept = (x.reply for key in keys for x in store.all(key))
             return sum(cost(self.model, reply) or 0.0 for reply in kept)
 
@@ -359,7 +363,9 @@ class LanguageModelSystem(ModelRequests):
             for t, reply in zip(todo, replies, strict=True):
                 yield answer_of(t, self.model, reply)
             return
-        spent = 0.0 if self.how.budget is None else self.spent(task)
+        spent = 0.0
+        if self.how.budget is not None:
+            spent = self.stored_usd(task, {ask.key for ask in self.requests(task, task.items)})
         with Store(Path(task.settings.runs) / "replies") as store:
             if task.shape == "clusters":
                 m, form = self.way(task.prompts, clusters=True)
