@@ -103,7 +103,8 @@ def listed_runs(
     # or a pattern such as altentities/*; "": all
     s: Settings | None = None,  # where runs and reports are
 ) -> list[ListedRun]:  # by task and system
-    "List the runs of the runs folder; a damaged one is a line, and the others are read."
+    """List the runs of the runs folder; a damaged one is a line, and the others are read. A run of which nothing was
+    ever asked is left out beside one of its system that has answers."""
     s, out = s or load_settings(), []
     files = ("run.json", "answers.jsonl", "seal.json")
     folders = {p.parent for name in files for p in Path(s.runs).rglob(name)}
@@ -121,4 +122,7 @@ def listed_runs(
             damage = getattr(e, "what", str(e))
             nothing = (0, None, 0, "", None, None)
             out.append(ListedRun(name, "", "damaged", *nothing, date, str(folder), damage))
-    return sorted(out, key=lambda r: (r.task, r.system, r.date))
+    answered = {(r.task, r.system) for r in out if r.answered}
+    empty = [r for r in out if r.state == "open" and not r.answered and not r.failed]
+    shown = [r for r in out if r not in empty or (r.task, r.system) not in answered]
+    return sorted(shown, key=lambda r: (r.task, r.system, r.date))

@@ -1,12 +1,13 @@
 "`refnb run`: price and budget, another server, several systems and tasks, results of the sample."
 
 import importlib.metadata, json, re
+from pathlib import Path
 import pytest
 import tools
 from refnb.core.types import DataError
 from refnb.models.registry import find_system
 from refnb.models.weights import device_for
-from stub_server import Play
+from stub_server import Play, Stub
 
 TASK = "sample/ferryman"  # 29 questions
 PRICE = ("-p", "price.input=1.25", "-p", "price.output=10")
@@ -37,7 +38,7 @@ def test_the_first_paid_command_of_the_readme_needs_a_price_where_another_server
     tools.one_line(said, 2, "-p price.input=1.25 -p price.output=10", "USD")
     assert not stub.seen
     done = json.loads(refnb(*command.split(), *PRICE, "--limit", 3, "--json").out)
-    assert done["system"] == f"openai/gpt-5@{stub.url}" and done["answered"] == 3
+    assert done["system"] == "openai/gpt-5" and done["answered"] == 3
     assert done["server"]["usd"] > 0 and len(stub.seen) == 3
     assert stub.seen[0].headers["authorization"] == "Bearer sk-made-up"
 
@@ -73,6 +74,23 @@ def test_a_price_without_a_date_in_yaml(refnb, tmp_path, stub):
 # Another server
 
 
+def test_a_name_holds_no_address_and_runs_at_two_addresses_are_two(refnb, run, stub):
+    at, name = (lambda x: f"vllm/acme/model-7b@{x.url}"), "vllm/acme/model-7b"
+    assert run(TASK, at(stub), "--limit", 5)["system"] == name
+    # one of which nothing was ever asked is not shown in place of the other
+    nobody = "vllm/acme/model-7b@http://127.0.0.1:9/v1"
+    tools.one_line(refnb("run", TASK, nobody), 1, "cannot be reached")
+    [line] = json.loads(refnb("list", "runs", "--json").out)["runs"]
+    assert line["system"] == name and line["answered"] == 5
+    assert refnb("view", f"{TASK}:{name}", "--out", "v.html").status == 0
+    assert line["folder"][-12:] in Path("v.html").read_text()
+    with Stub() as other:
+        runs = {run(TASK, at(x))["run"] for x in (stub, other)}
+    assert len(runs) == 2 and all(Path(x).parent.name == "model-7b" for x in runs)
+    said = tools.one_line(refnb("score", "choice", f"{TASK}:{name}"), 2, "2 runs", "base_url")
+    assert "@" in said
+
+
 def test_a_server_in_the_environment_is_as_one_that_is_named(refnb, run, stub, monkeypatch):
     "And its answers are not the vendor's."
     named = run(TASK, "gpt-4o-mini", "-p", f"base_url={stub.url}", "-p", "key=OPENAI_API_KEY")
@@ -80,11 +98,12 @@ def test_a_server_in_the_environment_is_as_one_that_is_named(refnb, run, stub, m
     monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
     ambient = run(TASK, "gpt-4o-mini")
     assert (ambient["system"], ambient["run"]) == (named["system"], named["run"])
-    assert ambient["system"].endswith(f"@{stub.url}")
+    assert ambient["system"] == "openai/gpt-4o-mini-2024-07-18"
     tools.one_line(refnb("score", "choice", f"{TASK}:gpt-4o-mini"), 1, "gpt-4o-mini")
     # an address of its own stays
     for name in ("vllm/m@http://127.0.0.1:9/v1", "anthropic/claude-sonnet-4-6", "smollm2-135m"):
-        assert stub.url not in find_system(name).to_ask().name
+        asked = find_system(name).to_ask()
+        assert asked.model.base_url != stub.url
 
 
 def test_the_vendors_own_address_in_the_environment_changes_nothing(refnb, monkeypatch):

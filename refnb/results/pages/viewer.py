@@ -27,7 +27,7 @@ from ..scores import compare, questions_of_run, score, split_run_name
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #5301c2e9
 def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
-    "Find a run by whatever names it: of several the newest, complete ones first."
+    "Find a run by whatever names it: of several the newest, complete ones first, empty ones last."
     if isinstance(x, Run):
         return Run(x.folder.resolve(), x.info)
     if os.path.isfile(os.path.join(x, "run.json")):
@@ -46,8 +46,12 @@ def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
         raise DataError(
             f"there is no run of {system_and_hash} on {task}", str(folder), "refnb run makes one"
         )
-    dated_runs = [(load_run(p.parent), p.stat().st_mtime_ns) for p in paths]
-    return max(dated_runs, key=lambda x: (x[0].complete, x[1]))[0]
+
+    def rank(run: Run) -> tuple[bool, bool, int]:
+        asked = any(p.stat().st_size for p in run.folder.glob("answers*.jsonl"))
+        return run.complete, asked, (run.folder / "run.json").stat().st_mtime_ns
+
+    return max((load_run(p.parent) for p in paths), key=rank)
 
 
 Given = Iterable[Question] | str | Path | None  # questions, their file, or none
