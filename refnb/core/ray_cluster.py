@@ -19,14 +19,14 @@ START = "start one with `ray start --head`, or say --ray local"
 
 def start_fault(message: str, address: str) -> DataError:
     "Word why Ray did not start or connect, from its own message, and what to do."
-    if "Version mismatch" in message:
-        versions = re.findall(r"(?:Ray|Python): (\S+)", message)
+    versions = re.findall(r"(?:Ray|Python): (\S+)", message)
+    if "Version mismatch" in message and len(versions) == 4:
         of = "the cluster has Ray {} and Python {}, this process has Ray {} and Python {}"
         return DataError(of.format(*versions), address, "install the same ones on every machine")
     if "timed out during startup" in message or "waiting for file" in message:
         what = "Ray's own processes did not start in time, because this machine is busy"
         return DataError(what, address, "run the command again later, or without --ray")
-    if "token" in message.lower():
+    if re.search("auth[a-z]* ?token", message, re.I):
         what = "the cluster asks for a token that is not here, or another one"
         return DataError(what, address, "copy ~/.ray/auth_token from its head")
     if "node info" in message:
@@ -39,9 +39,8 @@ def start_fault(message: str, address: str) -> DataError:
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
     "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
-    # no statistics of its use, no GPU hidden from tasks that ask for none, no warning each second
+    # no statistics of its use, and no GPU hidden from tasks that ask for none
     usual = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-    usual["RAY_BACKEND_LOG_LEVEL"] = "error"
     where: dict[str, Any] = {"address": address}
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if address == "local":
