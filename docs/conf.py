@@ -60,8 +60,8 @@ ROOMS = {
 ABOVE = {  # what the bar at the top of a page shows
     "Results": ["/reports/README", "/docs/pages/figures", "/docs/examples"],
     "Notebooks": [f"/docs/pages/{room}" for room in ROOMS],
-    "Reference": """/docs/recipes /docs/extending /docs/pages/command_line /docs/pages/data /CONTRIBUTING
-        /SECURITY /docs/pages/api""".split(),
+    "Reference": """/docs/recipes /docs/extending /docs/cluster /docs/pages/command_line /docs/pages/data
+        /CONTRIBUTING /SECURITY /docs/pages/api""".split(),
 }
 
 

@@ -17,8 +17,8 @@ in `nbs/` is a lab page of the thing that it is named after.
     refnb.score_coref(docs, docs)                  # gold and predicted
     refnb.resolve("Anna told Bea that she had lost her ring.")
 
-**Reproduce** unattended: `refnb reproduce identifyme/table_3`, or all tables with `refnb reproduce --jobs 4`; a batch
-that was killed resumes. [A command for each task](../docs/recipes.md): building, training, annotating, scoring.
+**Reproduce** unattended: `refnb reproduce identifyme/table_3`, or all tables with `refnb reproduce --jobs 4`, or on
+[several machines](../docs/cluster.md); what was killed resumes. [A command for each task](../docs/recipes.md).
 
 **Read** the reports in `reports/`, or all of it with notebooks and API as a site: `make site`.
 

