@@ -121,15 +121,14 @@ def hider(key: str) -> Callable[[str], str]:
         coded = base64.b64encode(bytes(n) + key.encode()).decode()[-(-n * 4 // 3) :]
         plain.append(coded.rstrip("=")[:-1])
         plain.append(plain[-1].translate(str.maketrans("+/", "-_")))  # as in a URL
-    between = r"(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{0,20}>|\\[rn]|[\r\n][ \t]*)*"
     letters = [
         rf"\\{{0,8}}(?:{re.escape(x)}|u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
-        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};|{NAMED_IN_HTML.get(x, re.escape(x))}){between}"
+        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};|{NAMED_IN_HTML.get(x, re.escape(x))})"
         for x in key
     ]
     begins = rf"(?=[\\%&{re.escape(key[0])}])"  # spares most places of a text the rest
     pattern = re.compile("|".join([begins + "".join(letters), *map(re.escape, plain)]), re.I)
-    escapes = re.compile(r"\\[u/rn\"\\]|%[2-7]|&[#a-z]|[\x00\r\n]|\u200b|\xe2\x80\x8b|<")
+    escapes = re.compile(r"\\[u/\"\\]|%[2-7]|&[#a-z]")
 
     def hide(text: str) -> str:
         seen = escapes.search(text) or any(form in text for form in plain)
