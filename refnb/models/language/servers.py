@@ -532,7 +532,7 @@ class Budget:
         self.changed.set()  # wakes all who wait
         self.changed.clear()
 
-    def reached(self, usd: float = 0.0) -> str:
+    def reached(self, usd: float) -> str:
         "Say that the next request, which can cost this much, does not fit."
         return (
             f"the budget of {self.usd:g} USD is reached: {self.spent + self.lost_usd:.4g} are spent, "
@@ -689,7 +689,7 @@ class Buyer:
         await self.pace.turn(tokens)
         try:
             if not self.budget.fits():  # the try before may have been billed, and so may this one
-                self.stop_at_budget()
+                self.stop_at_budget(p.held)
             if self.stopped:
                 return None
             p.sent, p.at = True, time.monotonic()
@@ -719,7 +719,7 @@ class Buyer:
             self.judge.see(reply)  # nobody waits for a server that replies to nobody
         return again and not self.stopped
 
-    def stop_at_budget(self, usd: float = 0.0) -> None:
+    def stop_at_budget(self, usd: float) -> None:
         "Buy nothing more, as the next request, which can cost this much, does not fit."
         if not self.stopped:
             self.stop(self.budget.reached(usd))
