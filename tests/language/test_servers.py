@@ -316,10 +316,12 @@ def test_waits_grow_and_patience_ends_them(stub, settings):
 def test_a_long_wait_is_told_and_an_interrupt_does_not_wait_for_it(stub, settings, caplog):
     stub.always = lambda seen: error(429, "slow down", retry_after="300")
     main = threading.main_thread().ident
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
     threading.Timer(1.0, signal.pthread_kill, [main, signal.SIGINT]).start()
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         ask(stub, questions(3), settings(), patience=600)
+    signal.signal(signal.SIGINT, before)
     assert time.monotonic() - start < 5 and "all wait 300 seconds" in caplog.text
 
 
