@@ -9,7 +9,7 @@ __all__ = ['Seeding', 'Complete', 'windows_of', 'completed', 'Expanded', 'expand
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 import numpy as np
 from ...core.types import Span
 from ...core.documents import Document, sentence_starts
@@ -97,8 +97,10 @@ def expand(
         seeds = [[j for j, s in enumerate(inside) if s in c] for c in known_of]
         if seeded_characters := [c for c, own in enumerate(seeds) if own]:
 
-            def own_scores(rows: np.ndarray, columns: np.ndarray, at=at) -> np.ndarray:
-                return scores(at[rows], at[columns])
+            def own_scores(
+                rows: np.ndarray, columns: np.ndarray, allowed: Any, at=at
+            ) -> np.ndarray:
+                return scores(at[rows], at[columns], allowed)
 
             best = all_pairs(own_scores, len(at))
             for c, members in zip(

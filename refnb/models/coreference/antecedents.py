@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 import numpy as np
 import torch
-from sklearn.preprocessing import MultiLabelBinarizer
+from scipy.sparse import csr_array
 from torch import nn
 from torch.nn import functional as F
 from ...core.types import Span
@@ -40,11 +40,14 @@ class MentionArrays:
         # the group of a pronoun; 0: none
         self.pronoun = np.array([len(s) == 1 and PRONOUN.get(s[0], 0) for s in strings], int)
         said = [() if p else content(s) for p, s in zip(self.pronoun, strings)]
-        # mentions by content words
-        self.having = MultiLabelBinarizer(sparse_output=True).fit_transform(said)
-        self.many = np.diff(self.having.indptr)
+        number = {w: k for k, w in enumerate(sorted({w for words in said for w in words}))}
         # numbers of the content words of each mention
-        self.words = [x.tolist() for x in np.split(self.having.indices, self.having.indptr[1:-1])]
+        self.words = [sorted({number[w] for w in words}) for words in said]
+        self.many = np.array([len(x) for x in self.words], int)
+        columns = np.array([k for x in self.words for k in x], int)
+        ends = np.concatenate([[0], self.many.cumsum()])
+        # mentions by content words
+        self.having = csr_array((np.ones_like(columns), columns, ends), (len(said), len(number)))
         self.sentence, self.quotation = t.sentence[self.start], t.quotation[self.start]
 
     def features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -108,6 +111,7 @@ class CoarseToFine(nn.Module):
         m: MentionArrays,
         rows: np.ndarray,  # later mentions
         columns: np.ndarray,  # earlier mentions
+        allowed: np.ndarray | None = None,  # pairs that can be links; None: all
     ) -> torch.Tensor:  # row, column; LEAST unless the column is earlier, and among the best
         "Score a block of pairs; a score above 0 is a link."
         later, earlier = v[torch.from_numpy(rows)], v[torch.from_numpy(columns)]
@@ -120,7 +124,10 @@ class CoarseToFine(nn.Module):
         # of a whole book, 50 would be too few
         most = self.candidates * (1 if self.training else 8)
         best, at = coarse.topk(min(most, len(columns)), 1)
-        row, place = (~(best <= NOT_SCORED / 2)).nonzero(as_tuple=True)  # what is no number stays
+        scored = ~(best <= NOT_SCORED / 2)  # what is no number stays
+        if allowed is not None:
+            scored &= torch.from_numpy(allowed).to(v.device).gather(1, at)
+        row, place = scored.nonzero(as_tuple=True)
         column = at[row, place]
         parts, later_vectors, earlier_vectors = (
             [best.new_zeros(0)],

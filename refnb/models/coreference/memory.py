@@ -14,8 +14,8 @@ import numpy as np
 from ...core.types import DataError, Span
 
 # %% ../../../nbs/models/coreference/04_memory.ipynb #75b1afaa
-# rows and columns -> a block of scores of links; below 0: rather none than this one
-LinkScores = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# rows, columns, and which of their pairs can be links -> a block of scores; below 0: rather none than this one
+LinkScores = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 class Best(NamedTuple):
@@ -50,7 +50,7 @@ def local(
             row[np.searchsorted(j, those)] = True
         if not len(j):
             continue
-        block = scores(i, j)
+        block = scores(i, j, allowed)
         if not block.max() < np.inf:
             do = "the weights may be damaged or badly trained; train it again"
             raise DataError("the scores of links are not numbers", do=do)

@@ -67,9 +67,9 @@ class Bank(NamedTuple):
         return self.mentions.spans
 
     @torch.no_grad()
-    def scores(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def scores(self, rows: np.ndarray, columns: np.ndarray, allowed: np.ndarray) -> np.ndarray:
         "Score links of some mentions with earlier ones; far below 0 where none is to be considered."
-        return self.scorer(self.vectors, self.mentions, rows, columns).cpu().numpy()
+        return self.scorer(self.vectors, self.mentions, rows, columns, allowed).cpu().numpy()
 
 
 class Resolver(nn.Module):
