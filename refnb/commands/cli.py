@@ -20,7 +20,7 @@ from refnb.commands.building import (
     build_identifyme_,
     build_kitmus_,
 )
-from .annotating import annotate_, correct_
+from .annotating import annotate_, correct_, resolve_
 from .training import train_
 from .running import run_
 from .scoring import score_choice, score_coref_, score_kitmus
@@ -41,6 +41,7 @@ COMMANDS: dict[str, Callable | dict[str, Callable]] = {
         "altentities": build_altentities_,
         "expressions": build_expressions_,
     },
+    "resolve": resolve_,
     "annotate": annotate_,
     "correct": correct_,
     "train": train_,

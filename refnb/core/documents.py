@@ -87,6 +87,20 @@ class Document(Record):
         text = v.window(start, max(start, first - 60) + 120).html
         return f'<div style="max-width:62em">{pale(v.sizes)}<div>{text}</div>{v.largest(10).html}</div>'
 
+    def frame(self) -> Any:
+        "List the mentions as a data frame in the order of the text: entity, name, words, place."
+        import pandas as pd
+
+        words, starts = self.tokens, sentence_starts(self)
+        rows = [
+            (i, cluster_name(self.names, i), " ".join(words[a : b + 1]), a, b)
+            for i, c in enumerate(self.clusters)
+            for a, b in c
+        ]
+        rows.sort(key=lambda row: (row[3], -row[4]))
+        out = pd.DataFrame(rows, columns=["entity", "name", "mention", "start", "end"])
+        return out.assign(sentence=[sentence_index(starts, a) for a in out.start] if starts else -1)
+
     def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> Look:
         "Show the text around a mention or a token, which is in a white box."
         v, (start, end) = self.view, as_span(where)

@@ -17,7 +17,7 @@ def texts(draw):
     n, r = draw(st.integers(0, 150)), np.random.default_rng(draw(st.integers(0, 10**6)))
     table = np.round(r.normal(draw(st.sampled_from([-2.0, -0.5, 0.5])), 1, (n, n)))
     words = [sorted(set(r.integers(0, 15, r.integers(0, 3)).tolist())) for _ in range(n)]
-    return (lambda i, j: table[np.ix_(i, j)]), table, words
+    return (lambda i, j, allowed: table[np.ix_(i, j)]), table, words
 
 
 def plainly(table, words, reach, most):
@@ -68,14 +68,14 @@ def test_a_score_that_is_no_number_is_refused(bad):
     table = np.zeros((80, 80))
     table[70, 69] = bad
     with pytest.raises(DataError, match="not numbers"):
-        local(lambda i, j: table[np.ix_(i, j)], [[]] * 80)
+        local(lambda i, j, allowed: table[np.ix_(i, j)], [[]] * 80)
 
 
 def test_a_hundred_thousand_mentions_are_no_table_of_all_pairs():
     n, cells = 100_000, []
     words = [[k % 500] for k in range(n)]
 
-    def scores(i, j):
+    def scores(i, j, allowed):
         cells.append(len(i) * len(j))
         assert cells[-1] < 300_000
         return np.zeros((len(i), len(j)))

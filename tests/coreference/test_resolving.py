@@ -1,10 +1,14 @@
 "Clusters that a trained system finds: in odd texts, from damaged weights, and their worth."
 
 import json, shutil
+from pathlib import Path
+import pandas as pd
 import pytest
 import refnb
+import tools
 from models_toys import beginning
 from refnb.core.corpora import sample
+from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, FormatError, Span
 from refnb.models.coreference.resolvers import clusters_of_many, predicted
@@ -181,6 +185,36 @@ EVERYDAY = (
     ("The company fired its director. |He had stolen money.", "director"),
     ("The dog chased the cat until |it fell into the water.", "cat"),
 )
+
+
+def test_a_text_is_resolved_by_a_command_in_every_format(minilm, tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)
+    text = "Anna told Peter that she had lost her ring. He laughed. " * 12
+    Path("story.txt").write_text(text)
+    for out in ("s.html", "s.csv", "s.jsonl", "s.conllu"):
+        done = tools.here(capsys, "resolve", "story.txt", "--out", out)
+        assert done.status == 0 and "Anna" in done.out and out in done.out
+    d = refnb.resolve(text)
+    [again] = read_documents("s.conllu")
+    assert again.clusters == d.clusters and "Peter" in Path("s.html").read_text()
+    said = json.loads(tools.here(capsys, "resolve", "story.txt", "--links", "--json").out)
+    links = pd.DataFrame(said["mentions"])
+    assert links[["entity", "mention", "start"]].equals(d.frame()[["entity", "mention", "start"]])
+    linked = links[links.antecedent != ""]
+    assert (0 < linked.probability).all() and (linked.probability <= 1).all()
+    assert set(linked.antecedent) <= set(links.mention)
+    for call in (["story.txt", "--out", "s.docx"], ["story.txt", "--system", "random"], ["no.txt"]):
+        tools.one_line(
+            tools.here(capsys, "resolve", *call), 1 if call == ["no.txt"] else 2, call[-1]
+        )
+
+
+def test_a_long_text_shows_how_far_it_is(minilm):
+    seen = list[tuple[int, int]]()
+    docs = sample()[:2]
+    refnb.resolve(docs, progress=lambda n, of: seen.append((n, of)))
+    words = sum(d.size for d in docs)
+    assert seen == sorted(seen) and seen[-1] == (words, words)
 
 
 def test_who_is_meant_in_everyday_sentences(minilm):

@@ -11,14 +11,14 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.request import getproxies
 import msgspec
 from ...benchmarks.tasks import Task, without_gold
-from ...core.documents import Document
+from ...core.documents import Document, named
 from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id, peak_mb
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path, Lack
@@ -284,8 +284,12 @@ def resolve(
     text: "str|Document|Iterable[Document]",  # a text, a document, or several
     system: str = "coref-minilm",  # a coreference system (`refnb list systems`)
     s: Settings | None = None,  # settings
+    *,
+    links: bool = False,  # a data frame of mentions, with the antecedent of each and how probable it is
+    progress: Callable[[int, int], None]
+    | None = None,  # called with the numbers of words read and of all
     **changed: Any,  # settings of the system, such as checkpoint="FOLDER"
-) -> Any:  # a document with clusters for a text or a document, else a list
+) -> Any:  # a document with named clusters for a text or a document, else a list
     """Find the coreference clusters of a text. The carried system was taught persons, places,
     buildings, vehicles and organisations, in English novels.
 
@@ -302,9 +306,20 @@ def resolve(
     if not all(isinstance(d, Document) for d in docs):
         raise CallError("is neither a text nor documents", repr(text)[:60], "resolve one text")
     net = resolver.net()
-    from refnb.models.coreference.resolvers import predicted
+    from refnb.models.coreference.resolvers import encoded_text, links_of, predicted
 
-    resolved = [predicted(net, d) for d in docs]
+    all_words, done, resolved = sum(d.size for d in docs), 0, []
+
+    def reading(d: Document) -> Iterator[Any]:
+        for vectors, start in net.read(encoded_text(d)):
+            yield vectors, start
+            if progress:
+                progress(done + start + len(vectors), all_words)
+
+    for d in docs:
+        read = reading(d)
+        resolved.append(links_of(net, d, read) if links else named(predicted(net, d, read=read)))
+        done += d.size
     return resolved[0] if isinstance(text, str | Document) else resolved
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #b5886e30
