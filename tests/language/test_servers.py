@@ -114,13 +114,11 @@ def test_a_server_that_dies_stops_the_run_and_its_answers_stay(stub, settings):
     stub.always = lambda seen: Play(503, SOON) if len(stub.seen) > 40 else None
     got = ask(stub, questions(400), settings(), patience=0.2)
     assert "503" in got.error and "rerun" in got.error and "-p patience=" in got.error
-    assert len(stub.seen) < 120
+    assert len(stub.seen) < 80
     assert len(got.answers) == 40
 
 
 KINDS = {  # a failure, its kind, and whether it may have been billed
-    "rate limit": (error(429, "slow down"), 0),
-    "busy": (error(529, "overloaded"), 0),
     "server error": (error(500, "oops"), 0),
     "web page": (Play(body=b"<html>busy</html>"), 0),
     "rejected": (error(400, "no"), 0),
@@ -138,7 +136,7 @@ KINDS = {  # a failure, its kind, and whether it may have been billed
 def test_a_failed_reply_has_a_kind_which_is_stored_counted_and_told(stub, settings, kind):
     (play, lost), s = KINDS[kind], settings()
     stub.play(" q1 .", play)
-    how = {"retries": 0, "patience": 0, "timeout": 0.4 if play.hang else HANG, "concurrency": 1}
+    how = {"retries": 0, "timeout": 0.4 if play.hang else HANG, "concurrency": 1}
     got = ask(stub, questions(3), s, **how)
     assert f"1 of 3 failed (1 {kind})" in got.error and (got.bill.failed, got.bill.lost) == (
         1,
@@ -148,10 +146,14 @@ def test_a_failed_reply_has_a_kind_which_is_stored_counted_and_told(stub, settin
     assert kinds == ["lost"] * lost + [kind]
 
 
-@pytest.mark.parametrize("kind", ["unreached", "retried", *sorted(KINDS.keys() - {"timeout"})])
+REFUSED = {"rate limit": (error(429, "slow down"), 0), "busy": (error(529, "overloaded"), 0)}
+SAID = ["unreached", "retried", *REFUSED, *sorted(KINDS.keys() - {"timeout"})]
+
+
+@pytest.mark.parametrize("kind", SAID)
 def test_another_sentence_changes_nothing(stub, settings, monkeypatch, kind):
     "Whether a run goes on, asks again or ends, and what it counts, does not hang on words."
-    play, _ = KINDS.get(kind, (None, 0))
+    play, _ = (KINDS | REFUSED).get(kind, (None, 0))
 
     def outcome(runs: str):
         stub.seen.clear()
@@ -171,8 +173,8 @@ def test_another_sentence_changes_nothing(stub, settings, monkeypatch, kind):
     monkeypatch.setattr("refnb.models.language.servers.hidden", lambda text, m: "Oh!")
     assert outcome(f"{settings().runs}/reworded") == as_it_is
     assert as_it_is[0] == (kind != "retried") and as_it_is[2] == {
-        **dict.fromkeys(KINDS, 20), "unreached": 0, "retried": 27, "broken": 1, "absent": 1,
-        "web page": 1, "forbidden": 2, "rejected": 2, "too long": 25,
+        **dict.fromkeys(KINDS, 20), **dict.fromkeys(REFUSED, 1), "unreached": 0, "retried": 27,
+        "broken": 1, "absent": 1, "web page": 1, "forbidden": 2, "rejected": 2, "too long": 25,
     }[kind]  # fmt: skip
 
 
@@ -311,6 +313,14 @@ def test_waits_grow_and_patience_ends_them(stub, settings):
     gaps = [b.at - a.at for a, b in pairwise(stub.seen)]
     assert "429" in got.error and "within" not in got.error and len(got.answers) == 2
     assert any(0.4 < x < 0.8 for x in gaps) and any(0.9 < x < 1.4 for x in gaps)
+    assert {k.reply.kind for k in kept(settings())} == {"", "rate limit"}
+
+
+def test_a_wait_that_is_longer_than_the_patience_ends_the_run_at_once(stub, settings):
+    stub.always = lambda seen: error(503, retry_after="3600") if len(stub.seen) > 2 else None
+    got = ask(stub, questions(50), settings(), patience=60, concurrency=1)
+    assert "503" in got.error and "patience" in got.error
+    assert len(got.answers) == 2 and len(stub.seen) == 3
 
 
 def test_a_long_wait_is_told_and_an_interrupt_does_not_wait_for_it(stub, settings, caplog):

@@ -236,7 +236,9 @@ class Rule(NamedTuple):
 
     first: int = GIVE_UP  # so many in a row end a run whose server has not replied yet
     later: int = GIVE_UP  # so many in a row end one whose server has
-    waits: bool = False  # all questions wait, then this one is asked again
+    waits: bool = (
+        False  # all questions wait, then this one is asked again, until there is no patience left
+    )
     again: bool = False  # this one is asked again, `retries` times
     begins: int = 0  # times that it is asked again before the server has replied to any
     billed: bool = False  # it may have been billed, though it has no reply
@@ -257,8 +259,8 @@ KIND_RULES: dict[FailureKind, Rule] = {
     "forbidden": Rule(first=2, later=2, alone=True),
     "rejected": Rule(first=2, alone=True),
     "too long": Rule(counts=False),
-    "rate limit": Rule(waits=True),
-    "busy": Rule(waits=True),
+    "rate limit": Rule(first=1, later=1, waits=True),
+    "busy": Rule(first=1, later=1, waits=True),
     "server error": Rule(again=True, begins=3),
     "timeout": Rule(first=1, again=True, billed=True),
     "cut off": Rule(again=True, begins=3, billed=True),
@@ -307,10 +309,11 @@ class Judge(msgspec.Struct):
         self.replied = self.replied or not rule.alone
         if self.failures < limit:
             return
+        if rule.waits:
+            what = f"{self.m.patience:g} seconds of patience do not suffice: {what}"
         if limit == GIVE_UP:
             what = f"{GIVE_UP} questions in a row failed, the last because {what}"
-            if not rule.waits:
-                do = "answers so far are saved; rerun when the server works"
+            do = "answers so far are saved; rerun when the server works"
         raise DataError(what, self.m.model, do)
 
 # %% ../../../nbs/models/language/03_servers.ipynb #da2d80cf
@@ -358,7 +361,9 @@ def reply_of_error(status: int, data: bytes, m: LanguageModel) -> Reply:
     error = hidden(f"the server says {status}" + (f": {message}" if message else ""), m)
     if kind in words:
         error = f"{words[kind]} ({error})"
-    if KIND_RULES[kind].later == 1:  # from None: what was caught shows what the server sent
+    if (
+        KIND_RULES[kind].later == 1 and not KIND_RULES[kind].waits
+    ):  # from None: what was caught shows what the server sent
         raise DataError(error, m.model, remedy(kind, m, setting)) from None
     return Reply(finish="failed", kind=kind, error=error)
 
@@ -478,7 +483,7 @@ class Pace:
         self.width = min(self.most, self.width + 1 / self.width)
 
     def refuse(self, sent: float, wait: float, why: str) -> bool:
-        "Close the way after a refusal of what was sent then; False: there was no reply for too long."
+        "Close the way after a refusal of what was sent then; False: there is not so much patience."
         now = time.monotonic()
         first, self.refuses_since = sent >= self.slowed, self.refuses_since or now
         if first:
