@@ -324,6 +324,7 @@ UNITS = {
         *("<think>", "</think>", "<answer>", "B ", "B\n", "A. Anna Brandt\n", "Peter or "),
         *("The answer is ", "not ", "\\boxed{", '{"answer": "', "'", "_", "*", "final ", "答"),
         *("~~", "A: wrong\n", "- ", " ", "\u0301", "refers to ", "cannot ", "Mary "),
+        *("\r\n", "\t", "☐ B ", "if ", "B: ", "Example:\n"),
     ],
     DESC: ["{", "```\n", "-", "The mention refers to: ", " ", "a\u0301", '{"answer": "x", '],
 }

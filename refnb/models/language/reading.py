@@ -8,7 +8,7 @@ __all__ = ['PLAIN_SIGNS', 'END_MARKS', 'SIGN', 'MAX_REPLY_CHARS', 'CJK', 'IN_WOR
            'plain', 'patterns', 'cue', 'folded', 'options_by_words', 'hide_names', 'with_letters', 'with_signs',
            'Claim', 'claims_of', 'options_named', 'read_choice', 'read']
 
-# %% ../../../nbs/models/language/08_reading.ipynb #cc59fa36
+# %% ../../../nbs/models/language/08_reading.ipynb #31fe3d08
 import html
 import json
 import re
@@ -132,7 +132,7 @@ def hide_names(text: str, names: tuple[str, ...]) -> str:
         at = end + 2 * text.startswith("'s", end)
     return "".join([*out, text[at:]])
 
-# %% ../../../nbs/models/language/08_reading.ipynb #83cac030
+# %% ../../../nbs/models/language/08_reading.ipynb #6051c4e3
 def with_letters(text: str, letters: tuple[str, ...]) -> str:
     "Replace the letters of options by signs, and each with its name by one sign."
 
@@ -159,7 +159,7 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
 
     return cue("pair").sub(paired, cue("letter").sub(sign, text))
 
-# %% ../../../nbs/models/language/08_reading.ipynb #659a04df
+# %% ../../../nbs/models/language/08_reading.ipynb #fbbcef8c
 def with_signs(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ()) -> str:
     "Write the sentences of a plain text, one a line, with signs for options, without what says nothing."
 
@@ -185,7 +185,7 @@ def with_signs(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ())
     sentences = filter(None, map(str.strip, cue("sentences").split(text)))
     return "\n".join("?" if x.rstrip("\"') ").endswith("?") else x for x in sentences)
 
-# %% ../../../nbs/models/language/08_reading.ipynb #db0e8a9f
+# %% ../../../nbs/models/language/08_reading.ipynb #ccf0fefb
 VOID, DENIED, NAMED, SAID, ALONE, ANNOUNCED = range(6)
 
 
@@ -286,7 +286,7 @@ def options_named(
         return new
     return set() if back else options | {x.option for x in later if x.grade == SAID}
 
-# %% ../../../nbs/models/language/08_reading.ipynb #209a544b
+# %% ../../../nbs/models/language/08_reading.ipynb #a732ec52
 def read_choice(
     reply: str,  # without its reasoning
     names: tuple[str, ...],  # of the options as shown
