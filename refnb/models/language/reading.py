@@ -10,11 +10,9 @@ __all__ = ['PLAIN_SIGNS', 'END_MARKS', 'SIGN', 'MAX_REPLY_CHARS', 'CJK', 'IN_WOR
 
 # %% ../../../nbs/models/language/08_reading.ipynb #31fe3d08
 import html
-import json
 import re
 import unicodedata
 from collections import defaultdict
-from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 from ...core.types import NONE, Answer, CallError, Question, Reason, nearest
@@ -27,7 +25,8 @@ from .wire import split_reasoning
 PLAIN_SIGNS = str.maketrans(
     dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'")
     | dict.fromkeys("“”„‟″«»「」『』《》＂", '"')
-    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", "")
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\ufe0f\u20e3", "")
+    | {0x1F170 + i: chr(65 + i) for i in range(26)}  # in frames
 )
 END_MARKS = re.compile(
     r"<\|(?:im_end|eot_id|end|eom_id|endoftext|end_of_text|end_of_solution|return|user"
@@ -103,13 +102,8 @@ def options_by_words(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list
 
 def hide_names(text: str, names: tuple[str, ...]) -> str:
     "Replace the names of options by signs, but not where they are a part of a longer name."
-    options_of, words, out, at, i = (
-        options_by_words(names),
-        [*WORD.finditer(text)],
-        list[str](),
-        0,
-        0,
-    )
+    options_of, words = options_by_words(names), [*WORD.finditer(text)]
+    out, at, i = list[str](), 0, 0
     keys = tuple(w[0].casefold() for w in words)
     lengths = sorted({*map(len, options_of)}, reverse=True)
     while i < len(words):
@@ -117,11 +111,8 @@ def hide_names(text: str, names: tuple[str, ...]) -> str:
         i += len(key) or 1
         if not key:
             continue
-        (options, closed), start, end = (
-            options_of[key],
-            words[i - len(key)].start(),
-            words[i - 1].end(),
-        )
+        options, closed = options_of[key]
+        start, end = words[i - len(key)].start(), words[i - 1].end()
         noun = len(key) == 1 and text[start].islower() and names[options[0]][0].isupper()
         longer = cue("longer").match(text, end) and keys[i : i + len(key)] != key
         if longer or closed and not cue("stops").match(text, end) or noun and text != text.lower():
@@ -139,7 +130,7 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
     def sign(m: re.Match[str]) -> str:
         letter, before = m[1].upper(), text[max(0, m.start() - 30) : m.start()]
         led, stops = cue("led").search(before), cue("parts").match(text, m.end())
-        initial = re.match(r"\. ?[A-Z]", text[m.end() :][:3])  # as in "J. Miller"
+        initial = cue("initial").match(text, m.end())  # as in "J. Miller"
         meant: Any = led or not initial
         if letter == "I" or m[1] != letter:
             meant = led and stops
@@ -149,7 +140,7 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
             return m[0]
         if letter in letters:
             return chr(LETTER + letters.index(letter))
-        return OTHER if not initial and m[1] == letter and len(letter) == 1 else m[0]
+        return OTHER if not initial and re.fullmatch("[A-Z]", m[1]) else m[0]
 
     def paired(m: re.Match[str]) -> str:
         letter, name = (m[1], m[2]) if m[1] else (m[4], m[3])
@@ -164,19 +155,21 @@ def with_signs(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ())
     "Write the sentences of a plain text, one a line, with signs for options, without what says nothing."
 
     def by_place(m: re.Match[str]) -> str:
-        at = ((m.lastindex or 1) - 1) % 9
-        at = len(names) - 1 if at == 8 else at
-        return chr(LETTER + at) if at < len(names) else m[0]
+        n = len(names)
+        at = [*range(8), n - 1, n - 2, n // 2][(m.lastindex or 1) % 11 - 1]
+        return chr(LETTER + at) if at < n else m[0]
 
     text = cue("breaks").sub("\n", text)
-    for name in ("markup", "examples", "phrases"):
+    for name in ("markup", "phrases"):
         text = cue(name).sub("", text)
-    text = cue("place").sub(by_place, hide_names(text.strip(), names))
+    text = hide_names(text, names)
     text = with_letters(text, letters) if letters else text
+    text = cue("moved").sub("to ", cue("place").sub(by_place, text))
     if len(names) > 1:  # the prompt's list
         each = (f"[{chr(NAME + i)}{chr(LETTER + i)}]" for i in range(len(names)))
-        listed = r"[^\w\n]*\n\s*".join(each)
-        text = re.sub(rf"^[^\w\n]*{listed}[^\w\n]*$", "", text, flags=re.M).strip() or text
+        listed = rf"(?:(?!{patterns()['mark_right']})\W)*".join(each)
+        text = re.sub(listed, "", text)
+    text = cue("quotation").sub(r"\1", text)
     # a mark before an option goes behind it
     text = cue("ticked").sub(lambda m: cue("tick").sub(r"\2 \1", m[0]), text)
     if len({m[0][0] for m in cue("score").finditer(text)}) > 1:
@@ -192,7 +185,7 @@ VOID, DENIED, NAMED, SAID, ALONE, ANNOUNCED = range(6)
 class Claim(NamedTuple):
     "What a statement says of an option that it names."
 
-    option: int  # -1: not shown; -2: a letter with another option's name
+    option: int  # beyond the last: a letter that was not shown, or one with another option's name
     grade: int  # how surely it is the answer
     letter: bool  # given by its letter
     at: int  # where in the text
@@ -203,42 +196,46 @@ def claims_of(text: str) -> list[Claim]:
     claims, at = list[Claim](), 0
     is_list = re.match(rf"[^\n]*\n\W*{SIGN}", text)
     clauses = [x for line in text.split("\n") for x in cue("clauses").split(f"{line}\n") if x]
-    for clause, following in zip(clauses, [*clauses[1:], ""]):
+    for clause in clauses:
         parts = re.split(f"({SIGN})", clause)
         if len(parts) == 1:
             at += len(clause)
             continue
         alone = not re.search(r"\w", cue("idle").sub("", "".join(parts[::2])))
-        tentative = cue("tentative").search(clause) and cue("contrast").match(following)
-        void, grade, denied = tentative or cue("open").search(clause), NAMED, False
+        void = cue("open").search(clause)
+        others, grade, denied = False, NAMED, False
         for k in range(1, len(parts), 2):
             before, sign, after = parts[k - 1][-160:], parts[k], parts[k + 1][:160].rstrip("\n")
             at += len(parts[k - 1]) + 1
-            letter = LETTER <= ord(sign) < ord(OTHER)
+            letter = ord(sign) >= LETTER
             joined = k > 1 and cue("joined").fullmatch(before)
+            ends = k == len(parts) - 2 and not re.search(r"\w", after)
             first = not (
                 claims or is_list or re.search(r"\w", cue("start").sub("", text[: at - 1]))
             )
-            void = void or cue("reports").search(before)
+            if cue("reports").search(before) or cue("attributed").match(after):
+                others = True
+            elif k > 1 and cue("choosing").match(before.lstrip(" ,;:—")):
+                others = False
             right, wrong = cue("right").match(after), cue("wrong").match(after)
             only = cue("none_but").search(before) or wrong and cue("all_but").search(before)
             if only or right or cue("announced").search(before):
                 grade = ANNOUNCED
-            elif (
-                alone or first and cue("break").match(after) and not cue("joined").fullmatch(after)
-            ):
+            elif alone or first and cue("break").match(after):
                 grade = ALONE
             elif cue("said").search(before) or letter and cue("linked").search(before):
                 grade = SAID
-            elif cue("label").match(before) and not re.search(r"\w", after):
+            elif ends and (
+                k == 1 and cue("label").match(before) or letter and cue("bare").search(before)
+            ):
                 grade = SAID
             elif not joined:
                 grade = NAMED
             denies = wrong or cue("denied").search(before) or joined and denied and not right
             denied = bool(denies and not only)
-            if void:
+            if void or others:
                 grade = VOID
-            option = {OTHER: -1, CLASH: -2}.get(sign, ord(sign) - (LETTER if letter else NAME))
+            option = ord(sign) - (LETTER if letter else NAME)
             claims.append(Claim(option, DENIED if denied and grade else grade, letter, at))
         at += len(parts[-1])
     return claims
@@ -250,41 +247,43 @@ def options_named(
     letters: tuple[str, ...] = (),
     cut: bool = False,  # it ends anywhere, so its answer has to be announced
 ) -> set[int]:
-    "List the options that a text gives; -1: not shown."
+    "List the options that a text gives."
     text = with_signs(text, names, letters)
     claims = claims_of(text)
     sure = [x for x in claims if x.grade == ANNOUNCED]
     alone = [x for x in claims if x.grade == ALONE and (x.letter or not cut)]
+    if not (sure or cut):
+        alone += [x for x in claims if x.grade == SAID and x.letter]
     if not sure or len({x.option for x in alone}) < 2:  # else a list, and then the answer
         sure = sorted(sure + alone, key=lambda x: x.at)
     if not (sure or cut):
         sure = [x for x in claims if x.grade == SAID]
-    if not (sure or cut) and len({x.option for x in claims}) == 1:
-        if claims[-1].letter and not re.search("[a-z]", text[claims[-1].at :]):
-            sure = [x for x in claims if x.grade == NAMED]  # a short reply that ends with a letter
-    if not sure:
-        return set()
+    denied = [x for x in claims if x.grade == DENIED]
+    if not sure:  # all others may be denied
+        left = {*range(len(names))} - {x.option for x in denied}
+        return left if len(left) == 1 and cue("left").search(text) else set()
     # the last word on each option counts
-    last = {x.option: x for x in claims if x in sure or x.grade == DENIED}
-    options = {x.option for x in last.values() if x.grade > DENIED}
-    by_name = {x.option for x in claims if x.grade == SAID and not x.letter}
-    if letters and not by_name & options:  # the letter of another
-        options |= by_name
+    last = {x.option: x.grade for x in claims if x in sure + denied}
+    options, first = {k for k in last if last[k] > DENIED}, sure[0].at
+    line = lambda at: text.count("\n", 0, at)
 
     def after(name: str) -> list[int]:
-        return [m.start() for m in cue(name).finditer(text) if m.start() > sure[0].at]
+        return [m.start() for m in cue(name).finditer(text) if m.start() > first]
 
-    line = lambda at: text.count("\n", 0, at)
-    rivals = set(map(line, after("rival")))
-    options |= {x.option for x in claims if x.grade and line(x.at) in rivals}
+    rivals = {line(at) for at in after("rival")}
+    for x in claims:  # the name of another letter, or another option beside the first
+        beside = x.at > first and line(x.at) == line(first) or not x.letter
+        if letters and x.grade == SAID and beside or x.grade and line(x.at) in rivals:
+            options.add(x.option)
     back = [
-        at for at in after("takes_back") if [x.option for x in claims if x.at <= at][-1] in options
+        at for at in after("takes_back") if [x for x in claims if x.at <= at][-1].option in options
     ]
-    turns = after("turn") + back
+    turns = [at for at in after("turn") + back if at < claims[-1].at]
     later = [x for x in claims if turns and x.at >= max(turns)]
-    if new := {x.option for x in later if x.grade >= min(ALONE, sure[0].grade)}:
+    enough = SAID if back else min(ALONE, sure[0].grade)
+    if new := {x.option for x in later if x.grade >= enough}:
         return new
-    return set() if back else options | {x.option for x in later if x.grade == SAID}
+    return set() if back else options | {x.option for x in later if x.grade >= NAMED}
 
 # %% ../../../nbs/models/language/08_reading.ipynb #a732ec52
 def read_choice(
@@ -294,27 +293,19 @@ def read_choice(
     cut: bool = False,  # the reply ends anywhere
 ) -> int | Reason:
     "Read the option that a reply gives; one that names several, or none, has no option."
-    reply, values, end = trimmed(reply), list[tuple[str, str]](), 0
+    reply, values, end = cue("examples").sub("", trimmed(reply)), list[tuple[str, str]](), 0
     text = cue("line").sub("\n", plain(reply))
     if cue("refusals").match(text.lstrip("\"'*# ")):
         return "refused"
     for m in cue("own_place").finditer(text):
-        before, stop = re.split(r"[.!?>\n]", text[end : m.start()])[-1], m.end()
+        before = re.split(r"[.!?,<>{\n]", text[end : m.start()])[-1]
         value = next(filter(None, m.groups()), "")
-        if m["field"]:
-            before = value = ""
-            with suppress(ValueError):
-                found, size = json.JSONDecoder().raw_decode(text[stop : stop + 2000])
-                value = found if isinstance(found, str) else json.dumps(found)
-                stop += size
-                others = re.match(r"[^{}]*\}", text[stop:])  # what other fields say
-                stop += others.end() if others else 0
         if value.strip() not in ("", "null"):
             values.append((before, value))
-            end = stop
+            end = m.end()
     lines = [m for m in cue("line").finditer(reply) if m[1].strip()]
     lines = [m for m in lines if not cut or m.end() < len(reply)]
-    rest = plain(reply[lines[-1].end() :]) if lines else text[end:]
+    rest = plain(reply[lines[-1].end() :]) if lines else cue("other_fields").sub("", text[end:])
     values += [("", m[1]) for m in lines]
     if not values and reply.strip() in names and not letters:
         return names.index(reply.strip())
@@ -327,9 +318,10 @@ def read_choice(
         sign = chr(NAME + names.index(value)) if exact else hide_names(plain(value), names)
         statements.append(f"{before}answer is {sign}")
     options = options_named("\n".join(statements) + rest, names, letters, cut)
-    if len(options) == 1 and min(options) >= 0:
+    if len(options) == 1 and max(options) < len(names):
         return options.pop()
-    return "outside" if options == {-1} or values and not options else "unparsable"
+    outside = options == {ord(OTHER) - LETTER} or values and not options
+    return "outside" if outside else "unparsable"
 
 # %% ../../../nbs/models/language/08_reading.ipynb #45e2c057
 FINISHES: dict[str, Reason] = {  # besides stop and length
