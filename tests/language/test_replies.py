@@ -89,11 +89,6 @@ def test_a_reply_in_another_form_is_read_or_not_guessed(reply):
     assert told(reply) == FORMS[reply]
 
 
-def test_an_announced_answer_outweighs_what_is_added():
-    said = "The answer is Anna or maybe Peter because she left."
-    assert told(said, ["Anna", "Peter", "The Ferryman"], "choice/names") == "Anna"
-
-
 def test_names_that_differ_in_little_are_told_apart_or_not_guessed():
     names = ["Ann", "ann", "Zoe\u0308", "Zoë", "O'Neil", "O’Neil", "Mr. B", "Mr. B.", "*", "**"]
     assert [told(LINE + x, names) for x in names] == names
@@ -268,7 +263,14 @@ def test_one_option_is_read_in_every_dress(lead):
 
 
 BOTH = ["{} or {}", "{} and {}", "The answer is {} or {}.", "{}, {}", "Answer: {}/{}", "{}\n{}"]
-BOTH += ["The answer is {}. Wait, the answer is {}.", "Either {} or {}."]
+BOTH += [
+    "The answer is {}. The answer is {}.",
+    "Either {} or {}.",
+    "{}, or perhaps {}",
+    "{}: 2, {}: 3",
+]
+TURNS = ["The answer is {}. Wait, the answer is {}.", "{}. Just kidding, it's {}.", "{}... no, {}."]
+TURNS += ["Answer: {}\n\nCorrection: the answer is {}.", "\\boxed{{{}}}\n\nActually, it is {}."]
 
 
 @given(st.permutations(range(len(BOAT))), st.sampled_from(BOTH))
@@ -278,6 +280,14 @@ def test_two_options_are_never_one(order, lead):
     assert told(lead.format(letters[i], letters[j]), BOAT, "choice/letters") == "unparsable"
     assert told(lead.format(BOAT[i], BOAT[j]), BOAT, "choice/names") == "unparsable"
     assert told(f"{letters[i]}. {BOAT[j]}", BOAT, "choice/letters") == "unparsable"
+
+
+@given(st.permutations(range(len(BOAT))), st.sampled_from(TURNS))
+def test_a_clear_correction_counts(order, lead):
+    i, j = order[:2]
+    letters = letters_of(9)
+    assert told(lead.format(letters[i], letters[j]), BOAT, "choice/letters") == BOAT[j]
+    assert told(lead.format(BOAT[i], BOAT[j]), BOAT, "choice/names") == BOAT[j]
 
 
 PARTS = PIECES | st.text() | st.sampled_from([r[3] for r in REPLIES])
@@ -314,6 +324,7 @@ UNITS = {
         *("<think>", "</think>", "<answer>", "B ", "B\n", "A. Anna Brandt\n", "Peter or "),
         *("The answer is ", "not ", "\\boxed{", '{"answer": "', "'", "_", "*", "final ", "答"),
         *("~~", "A: wrong\n", "- ", " ", "\u0301", "refers to ", "cannot ", "Mary "),
+        *("\r\n", "\t", "☐ B ", "if ", "B: ", "Example:\n"),
     ],
     DESC: ["{", "```\n", "-", "The mention refers to: ", " ", "a\u0301", '{"answer": "x", '],
 }
