@@ -48,6 +48,7 @@ from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, SystemAnswer, vari
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
 FOLDS = 10  # of LitBank
 _IN_WORDS = {
+    ("kinds", "litbank"): "LitBank's types",
     ("kinds", "persons"): "persons",
     ("singletons", False): "no singletons",
     ("given", "gold"): "gold mentions",
@@ -286,8 +287,8 @@ def resolve(
     s: Settings | None = None,  # settings
     **changed: Any,  # settings of the system, such as checkpoint="FOLDER"
 ) -> Any:  # a document with clusters for a text or a document, else a list
-    """Find the coreference clusters of a text. The carried system was taught persons, places,
-    buildings, vehicles and organisations, in English novels.
+    """Find the coreference clusters of a text. The carried system was taught anything that is
+    mentioned twice, in English of many kinds, and single persons, places and the like, in novels.
 
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
