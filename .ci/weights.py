@@ -1,6 +1,6 @@
 """Train the systems that the package carries, and write their weights: `make weights` (an hour of one core).
 
-LitBank's fold 0 and OntoGUM teach, their development documents choose, and their test documents say what became of it, before and after the weights are halved. The linker learns from LitBank alone, and begins with what the coreference system has learnt."""
+The coreference system learns from LitBank's fold 0, then from LitBank and OntoGUM together; their development documents choose, and their test documents say what became of it, before and after the weights are halved. The linker learns from LitBank, and begins with what the coreference system has learnt."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.linking import linking
 from refnb.models.annotation.books import Character
 from refnb.models.annotation.linking import link_by_cast
-from refnb.models.coreference.learning import load_resolver, pack
+from refnb.models.coreference.learning import LearntCoref, load_resolver, pack
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import train
 from refnb.models.coreference.texts import persons_of
@@ -41,10 +41,20 @@ def links(folder: Path) -> str:
     return f"F1 of links on test {100 * linking(casts, linked).pooled.f1:.2f}"
 
 
-MADE = {"coref-minilm": ("litbank+gum", coreference), "linker-minilm": ("litbank", links)}
+def general(name: str) -> LearntCoref:
+    "Teach novels, then novels and general English."
+    pack(train(name, "litbank", say=print).folder, novels := ROOT / "runs/novels")
+    return train(name, "litbank+gum", start=str(novels), lr=1.5e-4, epochs=4, say=print)
+
+
+def linker(name: str) -> LearntCoref:
+    return train(name, "litbank", say=print)
+
+
+MADE = {"coref-minilm": (general, coreference), "linker-minilm": (linker, links)}
 for name in sys.argv[1:] or MADE:
-    (data, scores), to = MADE[name], ROOT / "nbs/data/weights" / name
-    done = train(name, data, say=print)
+    (teach, scores), to = MADE[name], ROOT / "nbs/data/weights" / name
+    done = teach(name)
     cost = f"trained in {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB"
     print(f"{name}: {cost}: {scores(done.folder)}", flush=True)
     pack(done.folder, to)

@@ -107,7 +107,9 @@ class CorefSystem(BaseSystem):
             if any(trained_otherwise(x, trained) for x in others):
                 what = "holds trainings with different settings"
                 raise DataError(what, str(self.own), "name one of its folders")
-        self.other = trained_otherwise(trained, self.usual)
+        # the package's weights are what the name means, however they were trained
+        packaged = self.own and not self.model.checkpoint
+        self.other = {} if packaged else trained_otherwise(trained, self.usual)
         for k, v in other_training.items():
             if v != self.other.get(k):
                 what = f"was trained with other settings: {k} is not {v!r}"
