@@ -175,6 +175,17 @@ def test_every_card_says_what_loading_gives(s):
         assert card.about and card.licence and (card.defects or name == "sample")
 
 
+def test_ontogum_has_its_splits_and_each_text_its_licence(s):
+    train, dev, test = (corpora.load("gum", split, s) for split in ("train", "dev", "test"))
+    for docs, n in ((train, 128), (dev, 20), (test, 20)):
+        assert len(docs) == n and len({d.meta["genre"] for d in docs}) == 10
+        assert all(len(c) > 1 for d in docs for c in d.clusters)
+    sizes = [(sum(d.size for d in x), sum(len(d.clusters) for d in x)) for x in (train, dev, test)]
+    assert sizes == [(129_872, 3_893), (18_443, 529), (18_321, 579)]
+    closed = {d.meta["genre"] for d in train if d.meta["licence"] == "not stated"}
+    assert closed == {"conversation"}
+
+
 def test_litbank_splits_are_the_ten_folds(s):
     held_out = [corpora.litbank("test", s, fold) for fold in range(10)]
     assert len({d.doc_key for docs in held_out for d in docs}) == 100

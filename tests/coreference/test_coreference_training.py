@@ -6,6 +6,7 @@ import refnb
 import tools
 from models_toys import Killed, beginning, dying
 from refnb.core.corpora import sample
+from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
@@ -135,6 +136,39 @@ def test_what_it_has_learnt_from_is_refused(toy, minilm, upstream):
         task = refnb.task(f"litbank/fold{fold}/test", s)
         lack = refnb.find_system("coref-minilm", s).lack(task)
         assert seen in str(lack) and bool(seen) == bool(lack)
+
+
+def test_what_one_corpus_does_not_mark_is_no_fault_in_another(toy, tmp_path):
+    "Of two sorts of documents each teaches a finder of its own; what is asked says which is heard."
+    whole = refnb.read_documents(toy.stories)
+    chains = [
+        d.changed(doc_key=f"chains of {d.doc_key}", clusters=[c for c in d.clusters if len(c) > 1])
+        for d in whole
+    ]
+    others = str(refnb.write_documents(chains, tmp_path / "chains.jsonl"))
+    again = str(refnb.write_documents(chains[:6], tmp_path / "again.jsonl"))
+    for what in (toy.stories, others, f"{others}+{again}"):
+        assert not toy.train(what, epochs=1).seal.model.get("chains")
+    done = toy.train(f"{toy.stories}+{others}", tune=True)
+    assert done.seal.model["chains"] and len(done.seal.judged) == 2, "both sorts judge"
+    more = []
+    for threshold in (-4, -3, -2):
+        ask = dict(checkpoint=str(done.folder), threshold=threshold)
+        one, both = (toy.resolve(whole[0], kinds=kinds, **ask) for kinds in ("litbank", "all"))
+        assert {*one.mentions} <= {*both.mentions}
+        more.append(len(both.mentions) - len(one.mentions))
+    assert any(more)
+    less = toy.train(system="linker-minilm", casts=False, start=str(done.folder), epochs=1)
+    assert not less.seal.model.get("chains"), "a start may have more finders"
+
+
+def test_a_text_without_a_stated_licence_teaches_nothing(upstream):
+    from refnb.models.coreference.learning import taught_by
+
+    s = load_settings(upstream=str(upstream))
+    taught = taught_by("gum", s=s)
+    genres = {d.meta["genre"] for d in taught.teach}
+    assert len(taught.teach) == 117 and len(genres) == 9 and "conversation" not in genres
 
 
 # Several trainings

@@ -246,7 +246,7 @@ def read_vectors(d: Document, system: str = "coref-minilm", s: Settings | None =
     from refnb.models.coreference.texts import encoded_text
 
     s, d = s or load_settings(), d.changed(clusters=(), names=(), labels={})
-    system_id(reads := coref_system(system, s), system, d, s)
+    system_id(reads := coref_system(system, s, kinds="persons"), system, d, s)
     return Vectors(system, documents_id([d]), list(reads.net().read(encoded_text(d))))
 
 
@@ -288,7 +288,7 @@ def annotate(
     # all systems must be able to answer before a file is written
     with_cast = document_with_cast(d, cast)
     package: Any = seeded(find_system(choices.system, s))
-    system = package or coref_system(choices.system, s)
+    system = package or coref_system(choices.system, s, kinds="persons")
     ids = system_id(system, choices.system, with_cast, s)
     linker: Any = None
     linking: Any = choices.linker  # what the stage depends on

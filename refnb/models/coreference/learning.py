@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_DOCUMENT_WORDS', 'Taught', 'taught_by_file', 'taught_by', 'trained_weights', 'set_weights', 'save_tensors',
-           'load_tensors', 'optimizer_of', 'share_of_peak', 'learn', 'f1', 'judged', 'TrainingState',
+           'load_tensors', 'optimizer_of', 'share_of_peak', 'learn', 'as_marked', 'f1', 'judged', 'TrainingState',
            'another_training', 'save_state', 'restored', 'train_resolver', 'tried', 'tuned', 'encoder_id',
            'start_folder', 'begun', 'LearntCoref', 'complete_training', 'train_coref', 'load_resolver', 'pack']
 
@@ -30,7 +30,7 @@ from ...core.types import CallError, DataError, FormatError, Record, safe_path
 from ...metrics.antecedents import Pronoun, joined_candidates
 from ...metrics.coref_scores import score_coref
 from ...metrics.windows import LENGTH, split
-from .memory import group_by_entity, link, local
+from .memory import group_by_entity, link, local, reported
 from refnb.models.coreference.recipes import (
     COREF_UNHASHED,
     WEIGHTS_FILE,
@@ -38,10 +38,10 @@ from refnb.models.coreference.recipes import (
     CorefRecipe,
     CorefSeal,
 )
-from .recipes import TrainedCoref, coref_seal, newest_training, the_coref
-from .recipes import weights_folder, write_seal
+from .recipes import TrainedCoref, changed_coref, coref_seal
+from .recipes import newest_training, the_coref, weights_folder, write_seal
 from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of
-from .resolvers import predicted
+from .resolvers import only_chains, predicted
 from .texts import cast_lesson, encoded_text, persons_of
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #ae06e841
@@ -54,6 +54,7 @@ class Taught(NamedTuple):
     judge: list[Document]
     pronouns: tuple[Pronoun, ...] = ()  # of `judge`, where these alone are scored
     books: tuple[Document, ...] = ()  # long documents, whose windows are used
+    chains: bool = False  # of joined data, one marks no entity of one mention and another does
 
 
 MAX_DOCUMENT_WORDS = 3 * LENGTH  # words of a training document; a longer one is split into windows
@@ -75,11 +76,14 @@ def taught_by(name_of_data: str, fold: int = 0, s: Settings | None = None) -> Ta
     "Load training documents: of a corpus, a task of KITMUS, a file, or several of them joined by +."
     s = s or load_settings()
     name_of_data, plus, others = name_of_data.partition("+")
-    if plus:  # the first has the development documents
+    if plus:
         first, more = taught_by(name_of_data, fold, s), taught_by(others, fold, s)
         name, title = f"{first.name}+{more.name}", f"{first.told} and {more.told}"
         teach, books = [*first.teach, *more.teach], (*first.books, *more.books)
-        return first._replace(name=name, told=title, teach=teach, books=books)
+        judge = first.judge if first.pronouns else [*first.judge, *more.judge]
+        single = [any(len(c) == 1 for d in x.teach for c in d.clusters) for x in (first, more)]
+        chains = more.chains or single[0] != single[1]
+        return Taught(name, title, teach, judge, first.pronouns, books, chains)
     if m := re.fullmatch(r"litbank/fold(\d)", name_of_data):
         name_of_data, fold = "litbank", int(m[1])
     if name_of_data.startswith("kitmus/") and f"{name_of_data}/test" in tasks(s):
@@ -103,7 +107,9 @@ def taught_by(name_of_data: str, fold: int = 0, s: Settings | None = None) -> Ta
             if folds
             else (name_of_data, name_of_data)
         )
-        return Taught(name, title, load(name_of_data, "train", s, **folds), judge)
+        teach = load(name_of_data, "train", s, **folds)
+        teach = [d for d in teach if d.meta.get("licence") != "not stated"]
+        return Taught(name, title, teach, judge)
     if not Path(name_of_data).is_file():
         do = "say litbank, kitmus/VARIANT/ENTITIES, or a file of documents"
         raise CallError(f"{name_of_data!r} is neither a corpus nor a file", do=do)
@@ -217,17 +223,35 @@ def learn(
     return loss
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f8d3791
-def f1(docs: Sequence[Document], answers: Sequence[Document]) -> float:
-    "Score answers to documents: CoNLL F1."
-    return score_coref(docs, answers).pooled()["conll"].f1
+def as_marked(m: CorefModel, d: Document) -> CorefModel:
+    "Let a system with a finder of chains report what a document marks."
+    if only_chains(m, d):
+        return m.changed(kinds="all", singletons=False)
+    return m.changed(kinds="litbank") if m.chains else m
+
+
+def f1(docs: Sequence[Document], answers: Sequence[Document], m: CorefModel) -> float:
+    "Score answers: CoNLL F1; with a finder of chains the mean of both sorts of documents."
+    sorts: dict[bool, tuple[list[Document], list[Document]]] = {}
+    for d, answer in zip(docs, answers, strict=True):
+        gold, answered = sorts.setdefault(only_chains(m, d), ([], []))
+        gold.append(d)
+        answered.append(answer)
+    scores = [score_coref(*both).pooled()["conll"].f1 for both in sorts.values()]
+    return sum(scores) / len(scores)
 
 
 def judged(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun] = ()) -> float:
     "Score a net on development documents: CoNLL F1, or the accuracy of their pronouns."
-    if not pronouns:
-        return f1(docs, [predicted(net, d) for d in docs])
-    found = zip(pronouns, clusters_of_many(net, docs), strict=True)
-    return sum(joined_candidates(p, c) == (p.right,) for p, c in found) / len(docs)
+    if pronouns:
+        found = zip(pronouns, clusters_of_many(net, docs), strict=True)
+        return sum(joined_candidates(p, c) == (p.right,) for p, c in found) / len(docs)
+    usual, answers = net.m, []
+    for d in docs:
+        net.m = as_marked(usual, d)
+        answers.append(predicted(net, d))
+    net.m = usual
+    return f1(docs, answers, usual)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #7ea4f73d
 class TrainingState(Record, omit_defaults=False):
@@ -319,19 +343,24 @@ def tried(net: Resolver, docs: Sequence[Document]) -> Iterator[tuple[float, floa
     "Yield thresholds and biases, each pair with its CoNLL F1 on documents."
     own, texts = net.eval().m, list(map(encoded_text, docs))
     read = [list(net.read(t)) for t in texts]
+    singletons = [not only_chains(own, d) for d in docs]
     for threshold in (-2.0, -1.5, -1.0, -0.6, -0.3, 0.0):
-        net.m = own.changed(threshold=threshold)
-        banks = [net.bank(t, read=x) for t, x in zip(texts, read)]
+        banks = []
+        for d, t, stretches in zip(docs, texts, read):
+            net.m = as_marked(own.changed(threshold=threshold), d)
+            banks.append(net.bank(t, read=stretches))
         net.m = own
         found = [
             (b.spans, local(b.scores, b.mentions.words, own.reach)) if b else None for b in banks
         ]
         for bias in (-0.5, 0.0, 0.4, 0.8, 1.2, 1.6):
             answers = []
-            for d, x in zip(docs, found):
-                clusters = group_by_entity(x[0], link(x[1], bias)) if x else ()
+            for d, x, single in zip(docs, found, singletons):
+                clusters = []
+                if x:
+                    clusters = group_by_entity(x[0], reported(link(x[1], bias), None, single))
                 answers.append(Document(d.doc_key, d.sentences, tidy(clusters)))
-            yield threshold, bias, f1(docs, answers)
+            yield threshold, bias, f1(docs, answers, own)
 
 
 def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]:
@@ -381,6 +410,10 @@ def begun(
             do = "start from a system of the same form"
             raise DataError("was trained on another encoder", str(start), do)
         # what was frozen in theirs stays as it is
+        first = {f"chain_{n}": t for n, t in tensors.items() if n.startswith("finder.")}
+        tensors = first | tensors  # a finder of chains begins with what the other has learnt
+        if not m.chains:
+            tensors = {n: t for n, t in tensors.items() if not n.startswith("chain_finder.")}
         set_weights(net, trained_weights(net) | tensors, start)
         begins, started = theirs.weights, theirs.system
     data = {}
@@ -447,6 +480,7 @@ def train_coref(
     if changed.get("checkpoint"):
         raise CallError("training starts from no checkpoint", system, "say -p start=FOLDER")
     trained, taught = the_coref(system, **changed), taught_by(data_name, fold, s)
+    trained = changed_coref(trained, {"chains": taught.chains})
     r, teach, judge = trained.training, taught.teach, taught.judge
     start = start_folder(trained, taught.name, s)
     if r.casts:

@@ -53,13 +53,15 @@ class CorefModel(Record):
     candidates: Positive = 50
     threshold: float = 0.0  # minimum score of a mention
     bias: float = 0.0  # added to each link's score
+    # set by training: documents that mark no entity of one mention have taught a finder of their own
+    chains: bool = False
     weights: str = ""  # folder of trained weights in the package
     checkpoint: str = ""  # your folder of trained weights
     given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
     # a mention is compared with so many before it, and with earlier ones that share a word
     reach: Positive = 400
-    # reported entities; auto: those that the task asks for, all if it does not say
-    kinds: Literal["auto", "all", "persons"] = "auto"
+    # reported entities; auto: those that the task asks for, all if it does not say; litbank: of its types
+    kinds: Literal["auto", "all", "litbank", "persons"] = "auto"
     singletons: bool | None = None  # report entities of one mention; None: as the task asks, or yes
     version: int = 2  # raised when the same settings give other clusters
 
@@ -129,8 +131,8 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
 
 
 def trained_otherwise(trained: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
-    "List the settings of a training that differ from the usual ones, except threshold and bias."
-    ignored = frozenset([*COREF_UNHASHED, *CLUSTERING, "threshold", "bias"])
+    "List the settings of a training that differ from the usual ones, except what training sets."
+    ignored = frozenset([*COREF_UNHASHED, *CLUSTERING, "threshold", "bias", "chains"])
     model = differing(trained.model, usual.model, ignored)
     start = {"start": trained.start} if trained.start != usual.start else {}
     return model | differing(trained.training, usual.training, frozenset()) | start
