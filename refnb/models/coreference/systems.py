@@ -48,6 +48,7 @@ from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, SystemAnswer, vari
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
 FOLDS = 10  # of LitBank
 _IN_WORDS = {
+    ("kinds", "litbank"): "LitBank's types",
     ("kinds", "persons"): "persons",
     ("singletons", False): "no singletons",
     ("given", "gold"): "gold mentions",
@@ -106,7 +107,9 @@ class CorefSystem(BaseSystem):
             if any(trained_otherwise(x, trained) for x in others):
                 what = "holds trainings with different settings"
                 raise DataError(what, str(self.own), "name one of its folders")
-        self.other = trained_otherwise(trained, self.usual)
+        # the package's weights are what the name means, however they were trained
+        packaged = self.own and not self.model.checkpoint
+        self.other = {} if packaged else trained_otherwise(trained, self.usual)
         for k, v in other_training.items():
             if v != self.other.get(k):
                 what = f"was trained with other settings: {k} is not {v!r}"
@@ -290,8 +293,8 @@ def resolve(
     | None = None,  # called with the numbers of words read and of all
     **changed: Any,  # settings of the system, such as checkpoint="FOLDER"
 ) -> Any:  # a document with named clusters for a text or a document, else a list
-    """Find the coreference clusters of a text. The carried system was taught persons, places,
-    buildings, vehicles and organisations, in English novels.
+    """Find the coreference clusters of a text. The carried system was taught anything that is
+    mentioned twice, in English of many kinds, and single persons, places and the like, in novels.
 
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
