@@ -1,6 +1,7 @@
 # make reproduce | test | site | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
 PYTHON ?= python3
 VENV   ?= .venv
+WITH   ?= [reports]
 EXTRAS ?= dev,models
 WORKERS ?= 3
 BIN    := $(VENV)/bin
@@ -20,7 +21,7 @@ help:             ## this list
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "refnb needs Python 3.11 or later: none is named $(PYTHON); say make PYTHON=/path/to/python" >&2; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "refnb needs Python 3.11 to 3.13, this is $$($(PYTHON) -V); say make PYTHON=/path/to/python" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "refnb needs Python 3.11 or later, this is $$($(PYTHON) -V); say make PYTHON=/path/to/python" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "this Python cannot make environments: apt install python3-venv" >&2; exit 2; }
 	@echo "setting up $(VENV) (about a minute, 0.5 GB)"
 	@$(PYTHON) -m venv $(VENV)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +28,10 @@ results results.papers results.pages commands""".split()
 UP = {
     "models.registry": "the kind of a system's entry names who makes it: all of them would load torch"
 }
+# what the base does, and packages of extras, which it must not load: most of them are not installed there
+LIGHT = ["run sample/identifyme nearest-mention", "score choice sample/identifyme:nearest-mention"]
+LIGHT += ["compare identifyme/test published/gpt-4o published/mistral-7b"]
+HEAVY = "matplotlib seaborn papermill nbclient ipykernel psutil sklearn statsmodels fastcore torch transformers ray inspect_ai huggingface_hub"
 # public names that two modules may define, each with its reason
 SHARED = {"run": "the verb of `refnb.run`, and the function that the program `refnb` is"}
 
@@ -173,6 +178,22 @@ def texts() -> list[str]:
     return bad
 
 
+def light() -> list[str]:
+    "What needs no extra loads no package of one; a package is imported in the function that needs it, by `need`."
+    code = f"""import sys; from refnb.commands.cli import main
+for call in {LIGHT!r}:
+    if main(call.split()): sys.exit(f"refnb {{call}}: fails")
+    if loaded := [name for name in {HEAVY.split()!r} if name in sys.modules]:
+        sys.exit(f"refnb {{call}}: loads {{', '.join(loaded)}}")"""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")}
+    env |= {"PYTHONPATH": str(ROOT), "REFNB_OFFLINE": "true"}
+    with tempfile.TemporaryDirectory() as out:
+        got = subprocess.run(
+            [sys.executable, "-c", code], cwd=out, env=env, capture_output=True, text=True
+        )
+    return got.stderr.splitlines()[-1:] if got.returncode else []
+
+
 def tools() -> list[str]:
     "ruff, and types by mypy; each line names its place."
     found = said(BIN / "ruff", "check", "-q", "--output-format", "concise", ".")
@@ -181,7 +202,7 @@ def tools() -> list[str]:
 
 
 def main() -> int:
-    checks = [exported, modules, names, form, texts, tools]
+    checks = [exported, modules, names, form, texts, light, tools]
     faults = [f"{c.__name__}: {f}" for c in checks for f in c()]
     print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
     print(f"check: {len(checks)} checks, {len(faults)} faults")

@@ -78,6 +78,7 @@ def compare_(
     from refnb.models.published.logs import asked_otherwise
     from refnb.models.registry import find_system, is_system
     from refnb.results.leaderboard import compare_systems, leaderboard, leaderboard_figure
+    from refnb.results.plots import drawable
     from refnb.results.scores import compare
     from refnb.results.writers import cell_text
 
@@ -123,7 +124,7 @@ def compare_(
             return print_json(result)
         r = compare_systems(outcomes_of_name, "", by, choice)
     if out:
-        r.write(out, leaderboard_figure(r))
+        r.write(out, leaderboard_figure(r) if drawable() else None)
     values, texts = dict[str, dict](), dict[str, dict]()
     for (row, column), c in r.cells.items():
         cell = {"value": c.ours, "low": c.low, "high": c.high, "n": c.n}
@@ -137,4 +138,6 @@ def compare_(
     print_table([*texts.values()])
     echo(*r.printed.notes)
     if out:
-        echo(f"{r.name}.csv, .md, .tex, .png and .json in {out}")
+        echo(f"{r.name}.csv, .md, .tex{', .png' if drawable() else ''} and .json in {out}")
+        if not drawable():
+            echo("no picture: pip install 'refnb[reports]'", to=sys.stderr)

@@ -107,7 +107,7 @@ def need(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as e:
         if e.name != module.split(".")[0]:
             raise
-        what = f"the package {module} is not installed"
+        what = f"the package {e.name} is not installed"
         raise DataError(what, do=f"pip install 'refnb[{extra}]'") from None
 
 

@@ -7,9 +7,10 @@ __all__ = ['PATIENCE', 'Finding', 'version_of', 'installed', 'reached', 'folders
 
 # %% ../../nbs/results/11_doctor.ipynb #ce0bb004
 import os, platform, re, shutil, tempfile
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
+from packaging.requirements import Requirement
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings, nearest_ini
 from ..core.upstream import reachable, set_names, survey
@@ -43,15 +44,17 @@ def version_of(package: str) -> str:
 
 
 def installed() -> list[Finding]:
-    "Find versions of refnb, Python and the packages of each extra; nothing is imported."
+    "Find versions of refnb, Python and the packages that each extra needs here; nothing is imported."
     out = [Finding("installed", "refnb", version_of("refnb"))]
     out.append(Finding("installed", "Python", platform.python_version()))
-    extras: dict[str, dict[str, str]] = {"": {}}  # extra ("": required) -> package -> version
-    for line in (requires("refnb") if version_of("refnb") else None) or []:
-        match = re.match(r"([\w.-]+)(?:.*?extra == '(\w+)')?", line.replace('"', "'"))
-        if match and match[2] != "all":  # which names the other extras
-            extras.setdefault(match[2] or "", {})[match[1]] = version_of(match[1])
-    for extra, packages in extras.items():
+    needed, extras, required = list[Requirement](), [""], set[str]()
+    if version_of("refnb"):
+        needed = [Requirement(line) for line in requires("refnb") or ()]
+        extras += (x for x in metadata("refnb").get_all("Provides-Extra") or () if x != "all")
+    for extra in extras:
+        here = [r.name for r in needed if not r.marker or r.marker.evaluate({"extra": extra})]
+        packages = {name: version_of(name) for name in here if name not in required}
+        required |= set() if extra else {*packages}
         missing = [p for p, v in packages.items() if not v]
         state = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
         if extra in ("", "dev"):

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Literal, NamedTuple
 import msgspec
-from ..core.types import DataError, FormatError, RefnbError
+from ..core.types import DataError, FormatError, RefnbError, need
 from ..core.files import write_atomic
 from ..core.escaping import csv_rows
 from .notebooks import read_notebook
@@ -139,8 +139,7 @@ def notebook_failure(files: dict[str, bytes], name: str, parameters: dict) -> st
 def import_papermill() -> Any:
     "Import papermill without a grammar that jsonschema loads for a second, where Jupyter's server is installed."
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    import papermill
-
+    papermill = need("papermill", "reports")
     if not sys.modules.get("rfc3987_syntax"):
         sys.modules.pop("rfc3987_syntax", None)
     return papermill

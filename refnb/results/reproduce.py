@@ -11,10 +11,12 @@ __all__ = ['Say', 'Results', 'State', 'STATES', 'own_tables', 'choose', 'TableJo
 import os, shutil, tempfile, time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
-from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
+from ..core.types import CallError, DataError, FormatError, RefnbError
+from ..core.types import nearest, need, safe_name
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import alone, write_atomic
 from ..core.extensions import named_object
@@ -512,6 +514,10 @@ def reproduce(
     s = s.changed(reports=str(Path(s.reports).resolve() if apart else place))
     with environment(s):
         chosen = [table_job(n, values, sample) for n in choose(names)]
+        if absent := [
+            name for name in ("papermill", "ipykernel", "seaborn") if not find_spec(name)
+        ]:
+            need(absent[0], "reports")  # told before anything is fetched
         with only_batch(place):
             if not sample and not bring(chosen, s, say):
                 s = s.changed(offline=True)  # so that no notebook tries again

@@ -8,8 +8,9 @@ __all__ = ['PRINTED_VALUES', 'WHAT_IS_PRINTED', 'TableCells', 'Sources', 'sha256
 
 # %% ../../nbs/results/05_tables.ipynb #627af1a8
 import hashlib, math, platform, re, resource, sys, time
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, get_args
 import msgspec
@@ -385,7 +386,9 @@ def provenance(
 ) -> Provenance:
     "Describe what a report is made from, with a hash of each of its files."
     versions = {"python": platform.python_version()}
-    versions |= {k: version(k) for k in ("refnb", "numpy", "scipy", "pandas", "matplotlib")}
+    for name in ("refnb", "numpy", "scipy", "pandas", "matplotlib"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
     versions["constraints"] = sha256(packaged("constraints.txt").read_bytes())[:12]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes, Linux KB
     mb = round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))

@@ -27,7 +27,7 @@ def test_a_machine_that_works_has_no_fault(refnb, tmp_path):
     about = [order.index(f["about"]) for f in got.values()]
     assert about == sorted(about)
     extras = {w for w in got if w.startswith("extra ")}
-    assert extras == {"extra models", "extra ray", "extra hub", "extra dev"}
+    assert extras == {f"extra {x}" for x in ("reports", "models", "inspect", "ray", "hub", "dev")}
     assert str(tmp_path / "runs") in got["runs"]["found"]
     assert "refnb fetch" in got["upstream sets"]["do"]
     assert len(refnb("doctor").out.splitlines()) == 1 + len(got)
@@ -63,6 +63,18 @@ def test_what_is_not_installed_is_named_with_its_command(refnb, monkeypatch):
     tools.one_line(said, 1, "1 fault")
     required = findings(said)["required packages"]
     assert required["fault"] and "rapidfuzz" in required["found"]
+
+
+def test_what_another_python_needs_is_not_missing(refnb, monkeypatch):
+    needs = [
+        "rich>=14",
+        "gone; python_version < '3'",
+        "lost; python_version < '3' and extra == 'hub'",
+    ]
+    monkeypatch.setattr(doctor, "requires", lambda package: needs)
+    got = findings(refnb("doctor --json"))
+    assert got["required packages"]["found"] == "all 1 packages"
+    assert got["extra hub"]["found"] == ""
 
 
 def test_faults_are_named_and_counted(refnb, tmp_path, monkeypatch):

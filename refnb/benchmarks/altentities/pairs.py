@@ -16,7 +16,7 @@ from itertools import accumulate, islice, product
 from math import isqrt
 from typing import Any, NamedTuple
 import numpy as np
-from ...core.types import CallError, DataError, nearest
+from ...core.types import CallError, DataError, nearest, need
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from refnb.benchmarks.altentities.questions import (
@@ -99,19 +99,16 @@ Encoder = Callable[[Sequence[str]], Any]  # texts -> rows of numbers, a numpy ar
 
 def tfidf_vectors(texts: Sequence[str]) -> Any:
     "Weigh words that are rare among the texts more: a sparse table, a row per text; nothing is trained."
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    weigh = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)
+    text = need("sklearn.feature_extraction.text", "reports")
+    weigh = text.TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True, dtype=np.float32)
     return weigh.fit_transform(texts)
 
 
 def unit_rows(encoder: Encoder, texts: Sequence[str]) -> Any:
     "Encode texts, and check that each has a row of finite numbers; rows have length one."
-    from sklearn.preprocessing import normalize
-    from sklearn.utils import check_array
-
+    preprocessing, utils = (need(f"sklearn.{m}", "reports") for m in ("preprocessing", "utils"))
     try:
-        rows = check_array(encoder(texts), accept_sparse="csr", dtype=np.float32)
+        rows = utils.check_array(encoder(texts), accept_sparse="csr", dtype=np.float32)
         if rows.shape[0] != len(texts):
             raise ValueError(f"{rows.shape[0]} rows for {len(texts)} texts")
         if not abs(rows).max():
@@ -119,7 +116,7 @@ def unit_rows(encoder: Encoder, texts: Sequence[str]) -> Any:
     except (TypeError, ValueError) as e:
         what, do = str(e).splitlines()[0], "let it give one row of numbers for each text"
         raise DataError(f"the encoder gave no table of numbers: {what}", "encoded", do) from None
-    return normalize(rows)
+    return preprocessing.normalize(rows)
 
 
 def described_pairs(

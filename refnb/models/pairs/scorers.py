@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 import numpy as np
-from ...core.types import Answer, DataError, Option, Question
+from ...core.types import Answer, DataError, Option, Question, need
 from ...benchmarks.altentities.questions import NEGATION, choice_text
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #03f32fd0
@@ -74,9 +74,7 @@ def compared(
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #fb530295
 def stop_words() -> frozenset[str]:
     "Return scikit-learn's list of function words."
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # late: a second to import
-
-    return ENGLISH_STOP_WORDS
+    return need("sklearn.feature_extraction.text", "reports").ENGLISH_STOP_WORDS
 
 
 def content_words(text: str) -> set[str]:
@@ -110,11 +108,10 @@ def ratio(name: str) -> Scorer:
 @lru_cache(maxsize=2)  # a task's systems, with and without negation, have the same texts
 def tfidf(texts: tuple[str, ...], characters: bool = False) -> Scorer:
     "Fit a TF-IDF scorer on texts of options; `characters`: on n-grams inside words, not on words."
-    from sklearn.feature_extraction.text import TfidfVectorizer  # late: a second to import
-
+    text = need("sklearn.feature_extraction.text", "reports")
     own = dict(analyzer="char_wb", ngram_range=(3, 5)) if characters else dict(stop_words="english")
     try:
-        fitted = TfidfVectorizer(sublinear_tf=True, **own).fit(texts)
+        fitted = text.TfidfVectorizer(sublinear_tf=True, **own).fit(texts)
     except ValueError:  # not one text has a term
         return lambda p: np.zeros(len(p.at))
 

@@ -76,8 +76,7 @@ def source_of(name: str, s: Settings) -> Source:
 # %% ../../../nbs/models/pairs/03_trained.ipynb #ed8ff93d
 def folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
     "Split questions into folds that share no target."
-    from sklearn.model_selection import GroupKFold  # late: a second to import
-
+    GroupKFold = need("sklearn.model_selection", "models").GroupKFold
     targets = [q.options[q.right[0]].name for q in questions]
     try:
         parts = GroupKFold(k, shuffle=True, random_state=seed).split(questions, groups=targets)

@@ -11,12 +11,12 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from backports.zstd import zipfile
 from ...benchmarks.tasks import Task
 from ...core.files import read_bytes
 from ...core.settings import Settings
@@ -36,6 +36,11 @@ from ..language.prompts import Order, in_order, turned_back
 from ..language.reading import ReadingMode, read
 from ..registry import refuse_settings
 from ..systems import BaseSystem, Failure, Identity
+
+if sys.version_info >= (3, 14):
+    import zipfile
+else:
+    from backports.zstd import zipfile
 
 # %% ../../../nbs/models/published/03_logs.ipynb #9a63c972
 class LoggedQuestion(Record):

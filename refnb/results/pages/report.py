@@ -26,6 +26,7 @@ from ...models.registry import system_title
 from ...benchmarks.tasks import find_task
 from ..scores import as_outcomes
 from ..cluster_scores import document_scores, run_counts
+from ..plots import drawable, figure, mark
 from ..run_list import listed_runs
 
 # %% ../../../nbs/results/pages/02_report.ipynb #71a2eabd
@@ -193,8 +194,6 @@ def by_benchmark(rankings: Iterable[Ranking]) -> dict[str, list[Ranking]]:
 # %% ../../../nbs/results/pages/02_report.ipynb #d4698ddc
 def cost_picture(b: Ranking) -> str:
     "Draw cost against score, as the address of an image; none if no run has a known cost."
-    from refnb.results.plots import figure, mark
-
     per, unit = len(b.ids) / 1000, "USD for 1,000 items"
     costs = {n: None if e.usd is None else e.usd / per for n, e in b.entries.items()}
     if not any(costs.values()):
@@ -278,7 +277,7 @@ class Rankings(Page):
             "rankings": self.rankings,
             "left": self.left,
             "split_items": split_items,
-            "cost_picture": cost_picture,
+            "cost_picture": cost_picture if drawable() else None,
         }
 
     def _repr_html_(self) -> str:
