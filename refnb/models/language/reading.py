@@ -307,7 +307,7 @@ def read_choice(
     lines = [m for m in lines if not cut or m.end() < len(reply)]
     rest = plain(reply[lines[-1].end() :]) if lines else cue("other_fields").sub("", text[end:])
     values += [("", m[1]) for m in lines]
-    if not values and reply.strip() in names and not letters:
+    if not values and reply.strip() in names and not (letters or cut):
         return names.index(reply.strip())
     if cut and not letters:
         rest = re.sub(r"[^.!?\n]*\Z", "", rest)  # half a sentence
