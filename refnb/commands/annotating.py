@@ -39,13 +39,13 @@ def resolve_(
         raise CallError(f"no format is written as .{ending}", out, nearest(ending, known))
     d = read_text(sys.stdin.read()).document if text == "-" else read_book(text).document
     with progress("words read") as shown:
-        found = resolve(d, system, links=links, progress=shown)
-    frame: Any = found if links else found.frame()
+        resolved: Any = resolve(d, system, links=links, progress=shown)
     if links:
-        groups = [x for _, x in frame.groupby("entity")]
+        frame, groups = resolved, [x for _, x in resolved.groupby("entity")]
         clusters = tuple(tuple(map(Span, x.start, x.end)) for x in groups)
-        found = d.changed(clusters=clusters, names=tuple(x["name"].iloc[0] for x in groups))
-    d = found
+        d = d.changed(clusters=clusters, names=tuple(x["name"].iloc[0] for x in groups))
+    else:
+        d, frame = resolved, resolved.frame()
     if out.endswith(".html"):
         view_book([d]).write(out)
     elif out.endswith(".csv"):

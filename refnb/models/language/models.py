@@ -245,7 +245,7 @@ def read_model(entry: Entry) -> LanguageModel:
 
 def address_of(p: Provider, model: str) -> str:
     "Write a provider's address for a model; a variable that is not set stays a {NAME}."
-    values = {"model": quote(model, safe="")} | os.environ
+    values = {**os.environ, "model": quote(model, safe="")}
     return re.sub(r"\{(\w+)\}", lambda m: values.get(m[1], m[0]).strip("/ "), p.url)
 
 

@@ -236,9 +236,7 @@ class Rule(NamedTuple):
 
     first: int = GIVE_UP  # so many in a row end a run whose server has not replied yet
     later: int = GIVE_UP  # so many in a row end one whose server has
-    waits: bool = (
-        False  # all questions wait, then this one is asked again, until there is no patience left
-    )
+    waits: bool = False  # all questions wait, this one is asked again, while there is patience
     again: bool = False  # this one is asked again, `retries` times
     begins: int = 0  # times that it is asked again before the server has replied to any
     billed: bool = False  # it may have been billed, though it has no reply
@@ -361,9 +359,8 @@ def reply_of_error(status: int, data: bytes, m: LanguageModel) -> Reply:
     error = hidden(f"the server says {status}" + (f": {message}" if message else ""), m)
     if kind in words:
         error = f"{words[kind]} ({error})"
-    if (
-        KIND_RULES[kind].later == 1 and not KIND_RULES[kind].waits
-    ):  # from None: what was caught shows what the server sent
+    rule = KIND_RULES[kind]
+    if rule.later == 1 and not rule.waits:  # from None: what was caught shows what the server sent
         raise DataError(error, m.model, remedy(kind, m, setting)) from None
     return Reply(finish="failed", kind=kind, error=error)
 
@@ -624,11 +621,8 @@ class Buyer:
     ):
         self.client = client_of(m, concurrency).with_options(max_retries=0)
         self.m, self.store, self.concurrency = m, store, concurrency
-        self.judge, self.budget, self.pace = (
-            Judge(m, known),
-            Budget(budget, spent),
-            Pace(m, concurrency),
-        )
+        self.judge, self.budget = Judge(m, known), Budget(budget, spent)
+        self.pace = Pace(m, concurrency)
         usd = 0.0 if m.price else None
         self.bill = Bill(usd=usd, usd_at_most=usd)
         self.rows: list[Kept] = []  # replies that are not on disk yet
@@ -671,7 +665,7 @@ class Buyer:
                 if not self.asks_again(p, came, tries):
                     break
                 if not KIND_RULES[reply.kind].waits:
-                    await asyncio.sleep(came.wait or min(8.0, 0.5 * 2**tries))
+                    await asyncio.sleep(min(came.wait, 60.0) or min(8.0, 0.5 * 2**tries))
                     tries += 1
             else:
                 return None
