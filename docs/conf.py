@@ -16,7 +16,7 @@ project, author, release = "refnb", "the refnb authors", refnb.__version__
 html_title = "refnb"
 root_doc = "nbs/index"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
-include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md"]
+include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
 exclude_patterns = [".*", "**/.*", "nbs/data", "reports/runs", "reports/sample", "reports/own"]
 nb_execution_mode = "off"
 nb_merge_streams = True
@@ -61,7 +61,7 @@ ABOVE = {  # what the bar at the top of a page shows
     "Results": ["/reports/README", "/docs/pages/figures", "/docs/examples"],
     "Notebooks": [f"/docs/pages/{room}" for room in ROOMS],
     "Reference": """/docs/recipes /docs/extending /docs/cluster /docs/pages/command_line /docs/pages/data
-        /CONTRIBUTING /SECURITY /docs/pages/api""".split(),
+        /docs/new /docs/quality /CONTRIBUTING /CODE_OF_CONDUCT /SECURITY /docs/pages/api""".split(),
 }
 
 
