@@ -20,11 +20,12 @@ from .settings import packaged
 def _entry_points(group: str, path: tuple[str, ...]) -> list[Any]:
     from importlib.metadata import entry_points as installed
 
-    return list(installed(group=group))
+    points = installed(group=group)
+    return sorted(points, key=lambda point: (point.dist.name if point.dist else "", point.name))
 
 
 def offered(group: str) -> list[Any]:
-    "List the entry points of packages that are installed now in a group, without importing anything."
+    "List the entry points of packages that are installed now in a group, by package, without importing anything."
     return _entry_points(group, tuple(sys.path))  # reading all packages takes 14 ms
 
 
