@@ -208,14 +208,14 @@ def download(f: UpstreamFile, s: Settings, progress: DownloadProgress | None = N
 
     path, do = Path(s.cache) / "upstream" / f.place, "name a local copy with REFNB_UPSTREAM"
     most, headers = LARGEST if f.size is None else f.size, {"Accept-Encoding": "identity"}
-    own = not f.url or f.url.startswith(f"{GITHUB}/")  # comes from the host that settings name
+    as_ours = not f.url or f.url.startswith(f"{GITHUB}/")  # comes from the host that settings name
     place = f.url.removeprefix(f"{GITHUB}/") or quote(f.place)
-    url = f"{s.host.rstrip('/')}/{place}" if own else f.url
-    host = s.host if own else url.split("/")[2]
+    url = f"{s.host.rstrip('/')}/{place}" if as_ours else f.url
+    host = s.host if as_ours else url.split("/")[2]
 
     def refuse_local(response: Any, *_: Any, **__: Any):
         to = urljoin(response.url, response.headers.get("location", ""))
-        if response.is_redirect and not own and not is_public(to):
+        if response.is_redirect and not as_ours and not is_public(to):
             raise DataError(f"the host sends us to {to!r}, no public address", f.key, do)
 
     def one_try(url: str, out: str, _: Any):  # pooch tries again after a ValueError

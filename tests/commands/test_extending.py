@@ -412,10 +412,16 @@ def test_a_package_with_a_fault_is_a_line_and_hinders_no_other(outside, site):
     }
     for name, (cards, _) in bad.items():
         outside.package(name, never, points(name), **cards)
+    outside.package(
+        "j_path", never, f"[refnb.benchmarks]\ncards = j_path.{outside.packages}/b_toy\n"
+    )
+    (outside.packages / "j_path-1.0.dist-info/METADATA").unlink()
     (outside.packages / "i_link/x.yaml").symlink_to(outside.packages / "b_toy/toy.yaml")
     listed = outside.json("list")
     rows = {x["from"]: x["tasks of it"] for x in listed["benchmarks"] if x["from"] != "refnb"}
-    assert rows.pop("b_toy") == "toy/test" and rows.keys() == bad.keys()
+    assert rows.pop("b_toy") == "toy/test"
+    assert "there is no package j_path" in rows.pop(f"j_path.{outside.packages}/b_toy")
+    assert rows.keys() == bad.keys()
     for name, (_, part) in bad.items():
         assert rows[name].startswith("cannot be used: ") and part in rows[name], rows[name]
     [row] = [x for x in listed["corpora"] if x["from"] == "a_tales"]
