@@ -39,6 +39,7 @@ def fetch(
     json: Json = False,
 ):
     "Download upstream files and verify their checksums."
+    from refnb.benchmarks.tasks import files_of_cards
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_files, hub_lack, hub_path
     from refnb.core.upstream import (
@@ -58,12 +59,15 @@ def fetch(
             raise hub_lack(n).error(n)
         books = len(gold_clusters(path or fetch_hub(n, s)))
         say(f"{n}: {books} books, counted as published ({hub_names[n].licence})")
-    surveys = [survey(n, s) for n in (names or set_names()) if n not in hub_names]
+    of_cards = files_of_cards(s) if names else {}
+    sets = [n for n in (names or set_names()) if n not in hub_names]
+    surveys = [survey(n, s, of_cards.get(n, ())) for n in sets]
     surveys = surveys if names else [g for g in surveys if not g.opt_in]
     for g in surveys:
         mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
         say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
-    files = list(dict.fromkeys(f for g in surveys for f in files_of(g.name)))
+    files_of_sets = (of_cards.get(g.name) or files_of(g.name) for g in surveys)
+    files = list(dict.fromkeys(f for files in files_of_sets for f in files))
     if check:
         faults = fetch_files([f for f in files if local_path(f, s)], s)
     else:

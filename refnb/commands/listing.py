@@ -7,7 +7,7 @@ __all__ = ['LISTS', 'list_tables', 'list_systems', 'list_benchmarks', 'list_corp
 
 # %% ../../nbs/commands/01_listing.ipynb #2975c9ff
 from typing import Annotated, Any
-from ..core.types import CallError, nearest
+from ..core.types import CallError, RefnbError, nearest
 from ..core.settings import Settings, load_settings
 from .terminal import *
 
@@ -33,56 +33,75 @@ def list_systems(s: Settings) -> list[dict]:
 
 
 def list_benchmarks(s: Settings) -> list[dict]:
-    "List the benchmarks, with their tasks and tables."
-    from refnb.benchmarks.tasks import benchmarks, task_is_here
+    "List the benchmarks, with their tasks, tables and where they come from."
+    from refnb.benchmarks.tasks import benchmark_cards, task_is_here
     from refnb.results.notebooks import notebook_of
     from refnb.results.printed import papers
 
-    cards, known, rows = benchmarks(s), papers(), []
-    for name in known | cards:
-        card, paper = cards.get(name), known.get(name)
+    known, listed, rows = papers(), benchmark_cards(s), []
+    for name in known | listed.cards:
+        card, paper = listed.cards.get(name), known.get(name)
         tables = [notebook_of(f"{name}/{t}") for t in paper.tables] if paper else []
         tasks = list(card.tasks) if card else []
-        names_shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
-        more = f", and {len(tasks) - 12} more"
+        try:
+            here = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
+            names_shown = ", ".join(here) + f", and {len(tasks) - 12} more" * (len(tasks) > 12)
+        except RefnbError as e:
+            names_shown = f"cannot be used: {e}"
         row = {
             "benchmark": name,
             "paper": paper.cite if paper else "",
-            "tasks of it": ", ".join(names_shown) + more * (len(tasks) > 12),
+            "tasks of it": names_shown,
             "licence": card.licence if card else "",
             "tables": len(tables),
             "with a notebook": sum(t is not None for t in tables),
+            "from": listed.sources.get(name, "refnb"),
         }
         rows.append(row)
+    empty = dict.fromkeys(rows[0], "")
+    for package, fault in listed.faults:
+        row = {"benchmark": package, "tasks of it": f"cannot be used: {fault}", "from": package}
+        rows.append(empty | row)
     return rows
 
 
 def list_corpora(s: Settings) -> list[dict]:
-    "List the corpora, and whether their files are here."
-    from refnb.core.corpora import corpora
+    "List the corpora, whether their files are here, and where they come from."
+    from refnb.core.corpora import corpus_cards
     from refnb.core.hub import hub_path
-    from refnb.core.upstream import survey
+    from refnb.core.upstream import are_here, set_of, survey
 
-    rows = []
-    for c in corpora(s).values():
-        sets = [x.name for x in (survey(name, s) for name in c.inputs) if x.here < x.files]
-        needs = sets + [name for name in c.hub if not hub_path(name, s)]
-        if c.setting and not getattr(s, c.setting):
-            needs.append(f"REFNB_{c.setting.upper()}")
+    listed, rows = corpus_cards(s), []
+    for c in listed.cards.values():
+        try:
+            needs = [x.name for x in (survey(name, s) for name in c.inputs) if x.here < x.files]
+            needs += [name for name in c.hub if not hub_path(name, s)]
+            needs += [] if are_here(c.fetched, s) else [set_of(c.fetched[0])]
+            if c.setting and not getattr(s, c.setting):
+                needs.append(f"REFNB_{c.setting.upper()}")
+            here = f"needs {', '.join(needs)}" if needs else "yes"
+        except RefnbError as e:
+            here = f"cannot be used: {e}"
         row: dict[str, Any] = {"corpus": c.corpus, "about": c.about}
         row |= {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
-        row |= {"splits": ", ".join(c.splits), "licence": c.licence}
-        rows.append(row | {"here": f"needs {', '.join(needs)}" if needs else "yes"})
+        row |= {"splits": ", ".join(c.splits), "licence": c.licence, "here": here}
+        rows.append(row | {"from": listed.sources[c.corpus]})
+    empty = dict.fromkeys(rows[0], "")
+    for package, fault in listed.faults:
+        row = {"corpus": package, "here": f"cannot be used: {fault}", "from": package}
+        rows.append(empty | row)
     return rows
 
 
 def list_upstream(s: Settings) -> list[dict]:
-    "List the sets of upstream files and the files of a hub."
+    "List the sets of upstream files, the files that cards name, and the files of a hub."
+    from refnb.benchmarks.tasks import files_of_cards
     from refnb.core.hub import hub_files, hub_path
     from refnb.core.upstream import set_names, survey
 
     rows: list[dict] = []
-    for g in (survey(n, s) for n in set_names()):
+    surveys = [survey(n, s) for n in set_names()]
+    for g in surveys + [survey(n, s, files) for n, files in files_of_cards(s).items()]:
         row = {k: getattr(g, k) for k in ("name", "about", "files", "here")}
         row |= {"MB": round(g.size / 1e6, 1), "MB to download": round(g.to_come / 1e6, 1)}
         rows.append(row | {"licence": g.licence, "by name only": "yes" if g.opt_in else ""})

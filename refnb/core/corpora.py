@@ -19,12 +19,12 @@ from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
 from .conll import parse_conll
 from .conllu import parse_conllu
-from .upstream import get, upstream_files
+from .upstream import CardFile, UpstreamFile, card_upstream, get, upstream_files
 from .hub import hub_lack, hub_path
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
-from .extensions import named_cards, named_object
+from .extensions import Cards, named_cards, named_object
 
 # %% ../../nbs/core/15_corpora.ipynb #48387437
 class Corpus(Record):
@@ -32,13 +32,16 @@ class Corpus(Record):
 
     corpus: str  # short name
     about: str  # its content
-    # module:function, or file.py:function relative to the card; called with those of split, s and further arguments
+    # module:function, or file.py:function beside the card; called with those of split, s, files and further arguments
     # that it takes
     load: str
     title: str = ""  # its usual name; the short name if not given
     cite: str = ""  # how to cite it
     licence: str = ""  # of annotation and text
     inputs: list[str] = []  # upstream sets it is made from
+    files: dict[str, CardFile] = {}  # further files it is made from, by name
+    # these as upstream files; set when the card is read
+    fetched: tuple[UpstreamFile, ...] = ()
     splits: list[str] = []  # their names
     counts: dict[str, int] = {}  # documents, tokens, mentions, clusters
     hub: list[str] = []  # hub files it is made from
@@ -64,24 +67,28 @@ class Corpus(Record):
 def read_card_file(path: Path) -> tuple[str, Corpus]:
     "Read the card of a corpus, with its short name."
     card = read_yaml(path, Corpus)
-    return card.corpus, card.changed(title=card.title or card.corpus)
+    fetched = card_upstream(f"corpora/{card.corpus}", card.files, path)
+    return card.corpus, card.changed(title=card.title or card.corpus, fetched=fetched)
 
 
-def corpus_cards(s: Settings | None = None) -> dict[str, tuple[Corpus, Path]]:
-    "Read the cards of all corpora, the package's and yours, each with its file."
-    return named_cards("corpus", "data/corpora", read_card_file, your_folder("corpora", s))
+def corpus_cards(s: Settings | None = None) -> Cards[Corpus]:
+    "Read the cards of all corpora: the package's, yours and those of other packages."
+    folder = your_folder("corpora", s)
+    return named_cards("corpus", "data/corpora", read_card_file, folder, "refnb.corpora")
 
 
 def corpora(s: Settings | None = None) -> dict[str, Corpus]:
     "List all corpora by short name."
-    return {name: card for name, (card, _) in corpus_cards(s).items()}
+    return corpus_cards(s).cards
 
 
 def the_corpus(name: str, s: Settings | None = None) -> Corpus:
     "Find a corpus' card by its short name; the settings name the folder of your own cards."
-    if name not in (known := corpora(s)):
-        raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
-    return known[name]
+    known = corpus_cards(s)
+    if name not in known.cards:
+        do = f"{nearest(name, known.cards)}; or name a file"
+        raise CallError(f"unknown corpus {name!r}{known.unread()}", do=do)
+    return known.cards[name]
 
 # %% ../../nbs/core/15_corpora.ipynb #3819f8aa
 def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
@@ -252,10 +259,13 @@ def load(
     card = the_corpus(str(name), s)
     if split and split not in card.splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
-    f = named_object(card.load, corpus_cards(s)[card.corpus][1])
+    f = named_object(card.load, corpus_cards(s).paths[card.corpus], card=True)
     options: dict[str, Any] = {"split": split} if split else {}
-    if "s" in inspect.signature(f).parameters:
+    takes = inspect.signature(f).parameters
+    if "s" in takes:
         options["s"] = s
+    if "files" in takes:
+        options["files"] = {file.path: get(file, s) for file in card.fetched}
     docs = list(f(**options, **arguments))
     for d in docs:
         if not isinstance(d, Document):

@@ -1,6 +1,6 @@
 "The wheel alone in an empty folder, and what can be added to it and to a checkout with few files."
 
-import json, os, re, shutil, subprocess, sys, zipfile
+import hashlib, json, os, re, shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import tools
@@ -8,6 +8,7 @@ from refnb import run as run_system
 from refnb.benchmarks.tasks import find_task
 from refnb.core.types import DataError
 from refnb.models.registry import find_system, listed_systems
+from servers import Tree
 from tools import REPORT, ROOT, WITHOUT, Said, cell, clean, notebook, one_line
 
 PAGE = (ROOT / "docs/extending.md").read_text()
@@ -18,15 +19,21 @@ REFNB = "import sys; from refnb.commands.cli import main; sys.exit(main(sys.argv
 # The wheel
 
 
+def unpack_wheel(project: Path, out: Path, site: Path):
+    "Build a project's wheel, and unpack it."
+    how = "-q --no-deps --no-build-isolation --no-index -w".split()
+    command = [sys.executable, "-m", "pip", "wheel", *how, out, project]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    [wheel] = out.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     "The wheel, unpacked into a folder."
     out, site = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("site")
-    how = "-q --no-deps --no-build-isolation --no-index -w".split()
-    command = [sys.executable, "-m", "pip", "wheel", *how, out, ROOT]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert not done.returncode, done.stderr
-    zipfile.ZipFile(next(out.glob("refnb-*.whl"))).extractall(site)
+    unpack_wheel(ROOT, out, site)
     return site
 
 
@@ -93,11 +100,17 @@ class Outside:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text)
 
-    def package(self, name: str, code: str, points: str):
-        "Install a package of one module."
+    def package(self, name: str, code: str, points: str, **files: str):
+        "Install a package of one module, or of a folder with files."
         info = self.packages / f"{name}-1.0.dist-info"
         info.mkdir(parents=True)
-        (self.packages / f"{name}.py").write_text(code)
+        if files:
+            files, code_file = {**files, "__init__.py": code}, self.packages / name / "__init__.py"
+            code_file.parent.mkdir()
+            for file, text in files.items():
+                (code_file.parent / file).write_text(text)
+        else:
+            (self.packages / f"{name}.py").write_text(code)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(points)
 
@@ -247,7 +260,7 @@ def lost(outcomes): return (outcomes.reason == "missing").mean()
 
 def test_another_package_offers_systems_and_metrics(outside):
     "One that cannot be loaded is named, and hinders no other."
-    point = EXAMPLES["pyproject.toml"].splitlines()[1].replace('"', "")
+    point = re.search(r"`(theirs = .*?)`", PAGE)[1].replace('"', "")
     points = f"[refnb.systems]\n{point}\nlast = their_package:Last\n"
     points += "[refnb.metrics]\nlost = their_package:lost\n"
     outside.package("their_package", SYSTEM, points)
@@ -260,6 +273,169 @@ def test_another_package_offers_systems_and_metrics(outside):
     one_line(outside.refnb("run", "sample/ferryman", "broken"), 1, "ModuleNotFoundError")
     listed = {r["system"]: r for r in outside.json("list", "systems")["systems"]}
     assert listed["last"]["title"] == "last" and "broken" in listed
+
+
+TEMPLATES = b"""occupation(0)\tother-participant(1)\tanswer\tsentence
+baker\tguest\t0\tThe $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN was out of flour.
+pilot\tneighbour\t1\tA $PARTICIPANT lent the $OCCUPATION $POSS_PRONOUN ladder.
+"""
+BY_PRONOUN = "def answer(q): return int(q.text[slice(*q.chars)] in ('she', 'her'))\n"
+
+
+def test_another_package_offers_a_benchmark_with_files_of_others(outside, tmp_path):
+    "The page's Winogender, with sentences of our own: its file comes from the host, once, and is verified."
+    project, sha = tmp_path / "project", hashlib.sha256(TEMPLATES).hexdigest()
+    for name, text in EXAMPLES.items():
+        if name.startswith("winogender/"):
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            text = re.sub("sha256: .*", f"sha256: {sha}", text)
+            (project / name).write_text(re.sub("size: .*", f"size: {len(TEMPLATES)}", text))
+    unpack_wheel(project / "winogender", tmp_path / "its_wheel", outside.packages)
+    [listed] = [x for x in outside.json("list", "benchmarks")["benchmarks"] if x["from"] != "refnb"]
+    assert listed["from"] == "refnb-winogender" and listed["licence"] == "MIT"
+    assert listed["tasks of it"] == "winogender/test (not here)"
+    fetch = ("fetch", "benchmarks/winogender")
+    one_line(outside.refnb("run", "winogender/test", "random"), 1, "refnb " + " ".join(fetch))
+    card = EXAMPLES["winogender/refnb_winogender/winogender.yaml"]
+    path = re.search("https://raw.githubusercontent.com/(.*)", card)[1]
+    with Tree(tmp_path / "served") as tree:
+        outside.env |= {"REFNB_OFFLINE": "false", "REFNB_HOST": tree.host}
+        tree.extra[path] = TEMPLATES.replace(b"flour", b"sugar")
+        said = outside.refnb(*fetch)
+        assert said.status == 1 and "wrong content: sha256" in said.err and sha in said.err
+        assert "quarantine" in said.err and not [
+            *outside.home.glob(f"cache/upstream/**/{sha}/*.tsv")
+        ]
+        tree.extra[path] = TEMPLATES
+        assert "1 files are here and verified" in outside.refnb(*fetch).all
+        outside.refnb(*fetch)
+        assert len(tree.seen) == 2
+    outside.env["REFNB_OFFLINE"] = "true"
+    assert outside.json("run", "winogender/test", "random")["groups"]["all"]["n"] == 12
+    outside.write("systems/mine.yaml", **{"systems/by.yaml": "function: by.py:answer\n"})
+    outside.write(**{"systems/by.py": BY_PRONOUN})
+    outside.json("run", "winogender/test", "by")
+    scored = outside.json("score", "choice", "winogender/test:by", "--by", "gender")["groups"]
+    assert {k: v["right"] for k, v in scored.items()} == dict(all=6, female=2, male=2, neutral=2)
+    assert "{{she}}" in outside.json("run", "winogender/test", "mine", "--dry-run")["prompt"]
+
+
+CARD_OF_FILES = """\
+benchmark: toy
+about: with a file of others
+licence: CC0
+files: {NAME: {url: 'URL', sha256: SHA, size: 3, licence: CC0}}
+tasks: {toy/test: {about: a question, make: 'MAKE'}}
+"""
+LOCAL = """http://example.org/a file:///etc/passwd https://localhost/a https://x.localhost/a
+https://127.0.0.1/a https://127.1/a https://2130706433/a https://[::1]/a https://10.0.0.1/a https://printer/a
+https://169.254.169.254/a https://db.internal/a https://me@example.org/a https://example.org@10.0.0.1/a""".split()
+BAD_CARDS = [({"URL": x}, "is not https://… of a public host") for x in LOCAL]
+BAD_CARDS += [
+    ({"NAME": x}, "cannot be the name of a file") for x in ("../a", "/etc/a", "a/b", "..", "''")
+]
+BAD_CARDS += [
+    ({"sha256: SHA, ": ""}, "sha256"),
+    ({"SHA": "abc"}, "field sha256"),
+    ({"size: 3, ": ""}, "size"),
+    ({"size: 3": "size: 0"}, "field size"),
+    ({"licence: CC0}}": "licence: ''}}"}, "field licence"),
+    ({"benchmark: toy": "benchmark: ../toy"}, "cannot be the name of a file"),
+]
+
+
+def card_of_files(**changed: str) -> str:
+    usual = {"URL": "https://example.org/a", "NAME": "a", "SHA": hashlib.sha256(b"Ann").hexdigest()}
+    text = CARD_OF_FILES
+    for old, new in (*changed.items(), *usual.items(), ("MAKE", "toy.py:questions")):
+        text = text.replace(old, new)
+    return text
+
+
+def test_a_card_names_public_files_and_functions_beside_it(outside):
+    for changed, part in BAD_CARDS:
+        outside.write(**{"benchmarks/toy.yaml": card_of_files(**changed)})
+        one_line(outside.refnb("list", "benchmarks"), 1, "toy.yaml", part)
+    outside.write("benchmarks/toy.py")
+    (outside.folder / "toy.py").write_text("1/0")
+    (outside.folder / "benchmarks/link.py").symlink_to(outside.folder / "toy.py")
+    copy = outside.folder / "copy"
+    outside.env["REFNB_UPSTREAM"] = str(copy)
+    file = copy / f"benchmarks/toy/{hashlib.sha256(b'Ann').hexdigest()}/a"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"Ann")
+    for place in ("../toy.py", f"{outside.folder}/toy.py", "link.py"):
+        outside.write(**{"benchmarks/toy.yaml": card_of_files(MAKE=f"{place}:questions")})
+        said = outside.refnb("run", "toy/test", "random")
+        one_line(said, 1, "toy.yaml", "is outside of the card's folder")
+    head = "def questions(settings, files):\n    assert files == {'a': b'Ann'}"
+    takes = EXAMPLES["benchmarks/toy.py"].replace("def questions(settings):", head)
+    outside.write(**{"benchmarks/toy.yaml": card_of_files(), "benchmarks/toy.py": takes})
+    assert outside.json("run", "toy/test", "random")["groups"]["all"]["n"] == 1
+    outside.write(**{"benchmarks/toy.yaml": card_of_files(**{"size: 3": "size: 4"})})
+    one_line(outside.refnb("run", "toy/test", "random"), 1, "has 3 bytes, and its card says 4")
+    file.write_bytes(b"Eve")
+    one_line(outside.refnb("run", "toy/test", "random"), 1, "benchmarks/toy/a", "wrong content")
+
+
+CORPUS = """\
+corpus: tales
+about: one tale
+load: tales.py:documents
+files: {tale: {url: 'https://example.org/tale', sha256: SHA, size: SIZE, licence: CC0}}
+"""
+TALES = """from refnb.core.conll import parse_conll
+def documents(files): return parse_conll(files["tale"], "tale")
+"""
+
+
+def test_a_package_with_a_fault_is_a_line_and_hinders_no_other(outside, site):
+    "None is imported before it is used, and no name of refnb, of yours or of another package is taken."
+    tale = (site / "refnb/data/sample/stories/the_tin.conll").read_bytes()
+    sha, never = hashlib.sha256(tale).hexdigest(), "raise SystemExit('imported')\n"
+    points = lambda name, kind="benchmarks": f"[refnb.{kind}]\ncards = {name}\n"
+    card, toy = EXAMPLES["benchmarks/toy.yaml"], {"toy.py": EXAMPLES["benchmarks/toy.py"]}
+    corpus = CORPUS.replace("SHA", sha).replace("SIZE", str(len(tale)))
+    files = {"tales.yaml": corpus, "tales.py": TALES}
+    outside.package("a_tales", never, points("a_tales", "corpora"), **files)
+    outside.package("b_toy", never, points("b_toy"), **{"toy.yaml": card}, **toy)
+    renamed = lambda name: card.replace("toy\n", f"{name}\n").replace("toy/test", f"{name}/test")
+    stolen = renamed("g").replace("g/test", "sample/identifyme")
+    bad = {
+        "c_none": ({}, "there is no package c_none"),
+        "d_torn": ({"x.yaml": "benchmark: [\n"}, "line "),
+        "e_again": ({"x.yaml": card}, "toy exists already, in toy.yaml"),
+        "f_ours": ({"x.yaml": renamed("sample")}, "sample exists already"),
+        "g_task": ({"x.yaml": stolen}, "sample/identifyme exists already"),
+        "h_input": ({"x.yaml": renamed("h").replace("{about", "{inputs: [x], about")}, "unknown"),
+        "i_link": ({"y": card}, "outside of the card's folder"),
+    }
+    for name, (cards, _) in bad.items():
+        outside.package(name, never, points(name), **cards)
+    outside.package(
+        "j_path", never, f"[refnb.benchmarks]\ncards = j_path.{outside.packages}/b_toy\n"
+    )
+    (outside.packages / "j_path-1.0.dist-info/METADATA").unlink()
+    (outside.packages / "i_link/x.yaml").symlink_to(outside.packages / "b_toy/toy.yaml")
+    listed = outside.json("list")
+    rows = {x["from"]: x["tasks of it"] for x in listed["benchmarks"] if x["from"] != "refnb"}
+    assert rows.pop("b_toy") == "toy/test"
+    assert "there is no package j_path" in rows.pop(f"j_path.{outside.packages}/b_toy")
+    assert rows.keys() == bad.keys()
+    for name, (_, part) in bad.items():
+        assert rows[name].startswith("cannot be used: ") and part in rows[name], rows[name]
+    [row] = [x for x in listed["corpora"] if x["from"] == "a_tales"]
+    assert (row["corpus"], row["here"]) == ("tales", "needs corpora/tales")
+    for task, n in (("sample/ferryman", 29), ("toy/test", 1)):
+        assert outside.json("run", task, "random")["groups"]["all"]["n"] == n
+    one_line(outside.refnb("run", "torn/test", "random"), 2, "a card of c_none cannot be used")
+    cached = outside.home / f"cache/upstream/corpora/tales/{sha}/tale"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(tale)
+    assert outside.python("import refnb; print(len(refnb.load('tales')))").out == "1\n"
+    outside.write("benchmarks/toy.yaml", "benchmarks/toy.py")
+    listed = {x["from"]: x["tasks of it"] for x in outside.json("list", "benchmarks")["benchmarks"]}
+    assert listed["yours"] == "toy/test" and "exists already" in listed["b_toy"]
 
 
 # Inside: a checkout, to which a table, a model, a metric and a benchmark are added

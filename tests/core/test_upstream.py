@@ -1,6 +1,6 @@
 "Upstream files over a network that cuts, stalls, lies and is gone; and the registry itself."
 
-import gzip, itertools, os, re, socket, subprocess
+import gzip, hashlib, itertools, os, re, socket, subprocess
 from pathlib import Path
 from types import SimpleNamespace
 import core_refused, pooch, pytest
@@ -107,6 +107,16 @@ def test_the_host_may_move_a_file(tree, online):
     tree.extra["new/place"] = BIG
     tree.fail(f.place, [Fault(status=302, location="/new/place")])
     assert whole(online, f, BIG)
+
+
+def test_the_host_of_a_card_s_file_sends_nobody_to_a_local_address(tree, online):
+    sha = hashlib.sha256(SMALL).hexdigest()
+    tree.extra |= {"a": SMALL, "b": SMALL}
+    f = u.UpstreamFile("corpora/x", sha, "a", sha, len(SMALL), "made up", f"{tree.host}/a")
+    tree.fail("a", [Fault(status=302, location="/b")])
+    refused(f, online, f"sends us to '{tree.host}/b'")
+    assert [s.path for s in tree.seen] == ["a"] and cached(online) == {}
+    assert whole(online, f, SMALL)
 
 
 def test_one_failure_does_not_stop_the_others(tree, online):

@@ -13,7 +13,16 @@ import msgspec
 from ...core.types import CallError, DataError, Question, nearest, repeated
 from ...core.documents import Clusters, Document
 from ...core.settings import Settings, load_settings
-from ..tasks import Shape, Task, TaskCard, find_task, is_task, tasks, without_gold
+from refnb.benchmarks.tasks import (
+    Shape,
+    Task,
+    TaskCard,
+    benchmark_cards,
+    find_task,
+    is_task,
+    tasks,
+    without_gold,
+)
 
 # %% ../../../nbs/benchmarks/given/01_tasks.ipynb #a55a5fb6
 def given_task(
@@ -64,7 +73,7 @@ def as_task(
             raise lack._replace(do=f"{lack.do}, with a network").error(task.name)
         return task
     if not Path(what).exists():
-        wrong = f"{str(what)!r} is neither a task nor a file"
+        wrong = f"{str(what)!r} is neither a task nor a file{benchmark_cards(s).unread()}"
         is_path = Path(what).suffix != ""
         raise CallError(wrong, do="look at its path" if is_path else nearest(str(what), tasks(s)))
     from refnb.benchmarks.given.items import read_items  # a task of a card needs no reader
