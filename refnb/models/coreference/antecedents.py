@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import nn
 from torch.nn import functional as F
 from ...core.types import Span
-from .mentions import layer
+from .mentions import has_bfloat16, layer
 from .texts import PRONOUN, EncodedText, content
 
 # %% ../../../nbs/models/coreference/03_antecedents.ipynb #0addea31
@@ -95,9 +95,11 @@ PAIRS_AT_ONCE = 2048  # scored in full at a time: as many as a processor's cache
 class CoarseToFine(nn.Module):
     "Scores of links: a product for all pairs, and a net for the best antecedents of each mention."
 
-    def __init__(self, size: int, hidden: int, candidates: int):
+    single = False  # never in half precision
+
+    def __init__(self, size: int, hidden: int, candidates: int, reading_candidates: int):
         super().__init__()
-        self.candidates = candidates
+        self.candidates, self.reading_candidates = candidates, reading_candidates
         self.coarse = nn.Linear(size, size, bias=False)
         self.later, self.earlier = nn.Linear(size, hidden), nn.Linear(size, hidden, bias=False)
         self.product = nn.Linear(size, hidden, bias=False)
@@ -119,14 +121,13 @@ class CoarseToFine(nn.Module):
         coarse = self.coarse(later) @ earlier.T / math.sqrt(v.shape[1])
         for number, values in zip(self.numbers, feature_values):
             coarse = coarse + number(values)[..., 0]
-        is_earlier = torch.from_numpy(columns < rows[:, None]).to(v.device)
-        coarse = coarse.masked_fill(~is_earlier, NOT_SCORED)
-        # of a whole book, 50 would be too few
-        most = self.candidates * (1 if self.training else 8)
+        possible = columns < rows[:, None]
+        if allowed is not None:
+            possible &= allowed
+        coarse = coarse.masked_fill(~torch.from_numpy(possible).to(v.device), NOT_SCORED)
+        most = self.candidates if self.training else self.reading_candidates
         best, at = coarse.topk(min(most, len(columns)), 1)
         scored = ~(best <= NOT_SCORED / 2)  # what is no number stays
-        if allowed is not None:
-            scored &= torch.from_numpy(allowed).to(v.device).gather(1, at)
         row, place = scored.nonzero(as_tuple=True)
         column = at[row, place]
         parts, later_vectors, earlier_vectors = (
@@ -135,9 +136,12 @@ class CoarseToFine(nn.Module):
             self.earlier(earlier),
         )
         few = max(1, len(row)) if self.training else PAIRS_AT_ONCE  # parts would round otherwise
+        weight = self.product.weight
+        if not (self.training or self.single) and has_bfloat16(v.device):
+            later, earlier, weight = later.bfloat16(), earlier.bfloat16(), weight.bfloat16()
         for i, j in zip(row.split(few), column.split(few)):
             hidden = later_vectors[i] + earlier_vectors[j]
-            hidden += self.product(later[i] * earlier[j])
+            hidden += F.linear(later[i] * earlier[j], weight)
             for feature, values in zip(self.features, feature_values[:, i, j]):
                 hidden += feature(values)
             parts.append(self.net(hidden)[:, 0])

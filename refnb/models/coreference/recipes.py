@@ -49,8 +49,8 @@ class CorefModel(Record):
     widest: Positive = 30  # maximum words of a mention
     size: Positive = 384  # numbers of a mention's vector
     ffn: Positive = 150  # width of the net for pairs
-    # antecedents of a mention that training scores in full; reading: 8 times as many
-    candidates: Positive = 50
+    candidates: Positive = 50  # antecedents of a mention that training scores in full
+    reading_candidates: Positive = 200  # those that reading scores in full
     threshold: float = 0.0  # minimum score of a mention
     bias: float = 0.0  # added to each link's score
     # set by training: documents that mark no entity of one mention have taught a finder of their own
@@ -63,7 +63,6 @@ class CorefModel(Record):
     # reported entities; auto: those that the task asks for, all if it does not say; litbank: of its types
     kinds: Literal["auto", "all", "litbank", "persons"] = "auto"
     singletons: bool | None = None  # report entities of one mention; None: as the task asks, or yes
-    version: int = 2  # raised when the same settings give other clusters
 
     def fault(self) -> str:
         'Describe an invalid value; return "" if there is none.'
@@ -75,7 +74,7 @@ class CorefModel(Record):
 
 # changes no cluster, or is known by a hash
 COREF_UNHASHED = {"title", "licence", "checkpoint", "weights"}
-CLUSTERING = ("reach", "kinds", "singletons")  # affects no training
+CLUSTERING = ("reach", "reading_candidates", "kinds", "singletons")  # affects no training
 
 
 class CorefRecipe(Record):

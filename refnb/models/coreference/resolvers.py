@@ -103,11 +103,16 @@ class Resolver(nn.Module):
             self.m, self.words = m, (words := Words(m, dropout, offline))
             self.finder = MentionFinder(words.width, m.hidden, m.widest, dropout)
             self.vector = MentionVectors(words.width, m.size, dropout)
-            self.scorer = CoarseToFine(m.size, m.ffn, m.candidates)
+            self.scorer = CoarseToFine(m.size, m.ffn, m.candidates, m.reading_candidates)
             self.types = nn.Linear(m.size, len(ENTITY_TYPES))
             if m.chains:
                 self.chain_finder = MentionFinder(words.width, m.hidden, m.widest, dropout)
         self.to(words.encoder.device)
+
+    def in_single_precision(self) -> "Resolver":
+        "Never read in half precision, in which the third digit of a score depends on the processor."
+        self.words.single = self.scorer.single = True
+        return self
 
     def losses(self, lessons: Sequence[Lesson], extra: float = 0.4) -> torch.Tensor:
         """Compute the losses of mentions, of links, and of types of mentions, each the mean of the lessons.

@@ -201,7 +201,7 @@ class CorefSystem(BaseSystem):
         }
         usual = CorefModel("", kinds="all", singletons=True)
         for k, v in self._reading(task).items():
-            if k not in CLUSTERING or v != getattr(usual, k):
+            if k == "reading_candidates" or k not in CLUSTERING or v != getattr(usual, k):
                 settings[k] = v
         settings |= {
             "given": self.model.given,
