@@ -38,7 +38,7 @@ folder you work in, which refnb finds by name. To change refnb itself, see [CONT
 __all__ = []
 
 # %% ../nbs/results/13_root.ipynb #4e8f3815
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # %% ../nbs/results/13_root.ipynb #fd1c2aa0
 _NAMES = {
