@@ -97,6 +97,8 @@ def inspect_task(
     from inspect_ai.scorer import accuracy, grouped, stderr
     from inspect_ai.solver import generate
 
+    if not name:
+        raise CallError("no questions are named", "refnb/questions", "say -T file=MINE.jsonl")
     m = the_model(system, constraint="none", way="reply", message="chat")
     task, error = as_task(name, s, ["choice"]), stderr(cluster="doc_key")
     samples, groups = inspect_samples(task, m, form, order), []
@@ -158,7 +160,7 @@ if find_spec("inspect_ai"):  # it imports this module by the package's entry poi
 
     @task
     def questions(
-        file: str, form: str = "", order: str = "given", system: str = "gpt-4o", by: str = ""
+        file: str = "", form: str = "", order: str = "given", system: str = "gpt-4o", by: str = ""
     ):
         "Questions of a file, or of a sample such as identifyme/litbank/test/sample100."
         return task_or_line(file, form, order, system, by)
