@@ -163,6 +163,12 @@ def test_none_or_several_may_be_right(right):
     assert inspect_score(known, q.options[0].name).credit == 0 and tuple(known["right"]) == right
 
 
+def test_a_description_that_a_reply_repeats_is_no_answer():
+    ann, bea = Option("Ann", "Bea wrote it"), Option("Bea", "a poet")
+    [x] = samples([EVIL.changed(options=(ann, bea), right=(0,))], "altentities/names", "reversed")
+    assert inspect_score(x["metadata"], "Ann. Bea wrote it") == (1, "Ann")
+
+
 ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
 ENDS |= {"content_filter": "content_filter", "tool_calls": "stop", "unknown": "stop"}
 
@@ -296,9 +302,13 @@ def test_the_command_of_inspect_runs_a_task_or_says_what_to_do(tmp_path):
         usual = ("--model", "mockllm/model", "--display", "plain", "--log-format", "json")
         return call(tmp_path, "inspect", "eval", *args, *usual, status=status, PYTHONPATH=path)
 
-    inspect("refnb/sample_identifyme", "--limit", 2, "-T", "by=type")
-    for x in inspect_log(tmp_path)["samples"]:
-        assert x["scores"]["refnb"] | {"value": 0, "answer": "unparsable"} == x["scores"]["refnb"]
+    write_jsonl(tmp_path / "mine.jsonl", task_questions(FERRYMAN, S))
+    for name, given in {"sample_identifyme": "by=type", "questions": "file=mine.jsonl"}.items():
+        logs = ("--log-dir", tmp_path / name / "logs")
+        inspect(f"refnb/{name}", "--limit", 2, "-T", given, *logs)
+        for x in inspect_log(tmp_path / name)["samples"]:
+            score = x["scores"]["refnb"]
+            assert (score["value"], score["answer"]) == (0, "unparsable")
     for args, words in {
         ("refnb/identifyme_litbank_test",): "refnb fetch identifyme-answers",
         ("refnb/sample_kitmus", "-T", "form=kitmus/name"): "did you mean kitmus/names?",

@@ -88,7 +88,6 @@ def inspect_task(
     order: Order = "given",  # or reversed
     system: str = "gpt-4o",  # the language model whose prompts are used
     by: str = "",  # a field of the questions
-    s: Settings | None = None,
 ) -> Any:  # a Task
     "Make a task of inspect_ai."
     from inspect_ai import Task
@@ -100,7 +99,7 @@ def inspect_task(
     if not name:
         raise CallError("no questions are named", "refnb/questions", "say -T file=MINE.jsonl")
     m = the_model(system, constraint="none", way="reply", message="chat")
-    task, error = as_task(name, s, ["choice"]), stderr(cluster="doc_key")
+    task, error = as_task(name, shapes=["choice"]), stderr(cluster="doc_key")
     samples, groups = inspect_samples(task, m, form, order), []
     if by:
         fields = set.intersection(*(set(x["metadata"]) for x in samples))
