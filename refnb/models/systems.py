@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SystemAnswer', 'CHOICE', 'CLUSTERS', 'SHAPE_WORDS', 'Identity', 'CostEstimate', 'Failure', 'System', 'BaseSystem',
-           'as_answer', 'as_clusters', 'function_id', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
+           'as_answer', 'as_clusters', 'function_id', 'no_texts', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
            'split_variant', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
@@ -16,7 +16,7 @@ import msgspec
 from ..core.types import Answer, CallError, DataError, Lack, Question, Record, shortened
 from ..core.documents import Document
 from ..core.runs import ClusterAnswer, RunInfo
-from ..benchmarks.tasks import Shape, Task
+from ..benchmarks.tasks import Shape, Task, tasks
 
 # %% ../../nbs/models/00_systems.ipynb #495a0817
 class Identity(NamedTuple):
@@ -191,6 +191,15 @@ def function_id(f: Callable) -> str:
             constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
             source = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def no_texts(task: Task) -> Lack | None:
+    "Name the part that has the texts, of a task that as a whole has none; None: it has its own."
+    card = tasks(task.settings).get(task.base)
+    if not card or not card.pieces:
+        return None
+    what = f"cannot be asked {task.base}, which as a whole has no texts"
+    return Lack("items", what, f"ask the part that has: {card.pieces[0]}")
 
 
 def no_names(task: Task) -> Lack | None:
