@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Metric', 'Missing', 'the_usual', 'runs_here', 'run_outcomes', 'outcomes_on', 'no_run', 'split_run_name',
            'questions_beside', 'questions_of_run', 'as_outcomes', 'sampled_of', 'sampled_words', 'find_metric',
-           'measured', 'Scores', 'score', 'SharedCredits', 'shared_credits', 'Comparison', 'compare']
+           'measured', 'metric_interval', 'Scores', 'score', 'SharedCredits', 'shared_credits', 'Comparison', 'compare']
 
 # %% ../../nbs/results/00_scores.ipynb #bb710ee8
 import html
@@ -33,6 +33,7 @@ from refnb.metrics.uncertainty import (
     Interval,
     McNemar,
     cluster_interval,
+    jackknife_interval,
     mcnemar,
     paired_difference,
     permutation_p,
@@ -219,6 +220,15 @@ def measured(name: str, f: Metric, o: pd.DataFrame) -> float:
         what = f"returned {str(value)[:80]!r}, which is not a number"
         raise DataError(what, f"metric {name}") from None
 
+
+def metric_interval(name: str, f: Metric, o: pd.DataFrame) -> Interval:
+    "Compute a metric with its interval over documents, by the jackknife; an error names the metric."
+    value = measured(name, f, o)
+    try:
+        return jackknife_interval(lambda chosen: measured(name, f, o[chosen]), o.doc_key)
+    except DataError:  # it needs what one of the documents has
+        return Interval(value, None, None, len(o), o.doc_key.nunique())
+
 # %% ../../nbs/results/00_scores.ipynb #01ffda66
 class Scores:
     """A table of scores: `.df`, a row per group, for pandas, `.interval(group)` for one of them. `.mode` tells what a
@@ -236,20 +246,21 @@ class Scores:
         what = f"their requests brought no answer, and they {counts}"
         return f"{self.failed} of these questions failed: {what}" if self.failed else ""
 
-    def interval(self, group: str = "all") -> Interval:
-        "Return one row as an Interval of fractions."
+    def interval(self, group: str = "all", metric: str = "accuracy") -> Interval:
+        "Return one row as an Interval: of accuracy, or of a metric of yours."
         if group not in self.df.index:
             do = f"there are {', '.join(map(str, self.df.index))}"
             raise CallError(f"no group {group!r}", do=do)
+        if metric not in self.df:
+            raise CallError(f"no metric {metric!r}", do=nearest(metric, self.df))
         r = self.df.loc[group]
-        value, low, high = (
-            None if pd.isna(x) else float(x) for x in r[["accuracy", "low", "high"]]
-        )
+        ends = ("low", "high") if metric == "accuracy" else (f"{metric} low", f"{metric} high")
+        value, low, high = (None if pd.isna(x) else float(x) for x in r[[metric, *ends]])
         return Interval(value, low, high, int(r.n), int(r.documents))
 
-    def intervals(self) -> dict[str, Interval]:
+    def intervals(self, metric: str = "accuracy") -> dict[str, Interval]:
         "Return all rows as Intervals."
-        return {g: self.interval(g) for g in self.df.index}
+        return {g: self.interval(g, metric) for g in self.df.index}
 
     def shown(self) -> tuple[str, pd.DataFrame]:
         "Return the title and the table in percent; counts and other metrics are unchanged."
@@ -304,7 +315,10 @@ def score(
             if name in row:
                 do = "ask for it once, or rename it"
                 raise CallError(f"the table has a column {name!r} already", "metrics", do)
-            row[name] = measured(name, f, c[group[c.index] == g])
+            rows_of_group = c[group[c.index] == g]
+            row |= dict(
+                zip((name, f"{name} low", f"{name} high"), metric_interval(name, f, rows_of_group))
+            )
     fields = " / ".join([by] if isinstance(by, str) else by or [])
     failed = int((source.reason == "failed").sum())
     return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, sampled)
