@@ -8,7 +8,7 @@ __all__ = ['view_', 'report_', 'compare_']
 # %% ../../nbs/commands/08_comparing.ipynb #bfa2c061
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Literal
 from ..core.settings import load_settings
 from .terminal import *
 from .scoring import outcomes_of
@@ -62,13 +62,16 @@ def report_(
 _WHAT = "a task, or a file of questions or documents, and the systems or files of answers to it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
 _VALUES = "a field of the questions: a column for each of its values"
 _FOLDER = "write the table there, as CSV, Markdown, LaTeX and a picture"
+_MISSING = (
+    "skip: a question that one of them lacks is left out; wrong: a missing answer counts as wrong"
+)
 
 
 def compare_(
     what: Annotated[list[str], arg("WHAT", _WHAT)],
     gold: Gold = "",
     by: Annotated[str, opt(_VALUES)] = "",
-    mode: ModeOption = "strict",
+    missing: Annotated[Literal["skip", "wrong"], opt(_MISSING)] = "skip",
     out: Annotated[str, opt(_FOLDER)] = "",
     json: Json = False,
 ):
@@ -82,7 +85,7 @@ def compare_(
     from refnb.results.scores import compare
     from refnb.results.writers import cell_text
 
-    s, choice = load_settings(), cast(Any, mode)
+    s = load_settings()
     asked: dict[str, str] = {}  # what is shown as a name -> the run that is meant
     of_file, systems = None, what[1:]
     if Path(what[0]).is_file() and systems and all(is_system(x, s) for x in systems):
@@ -94,9 +97,9 @@ def compare_(
         what = [x if Path(x).is_file() else f"{gold}:{x}" for x in names]
     named = not Path(what[0]).exists() and ":" not in what[0] and len(what) > 1
     if of_file and of_file.shape == "clusters":
-        r = leaderboard(of_file, systems, by, choice, s)
+        r = leaderboard(of_file, systems, by, missing, s)
     elif is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
-        r = leaderboard(what[0], what[1:], by, choice, s)
+        r = leaderboard(what[0], what[1:], by, missing, s)
     else:
         outcomes_of_name = {name: outcomes_of(asked.get(name, name), gold, s) for name in what}
         logs = [o for o in outcomes_of_name.values() if "asked" in o]
@@ -104,25 +107,24 @@ def compare_(
             why = f"{n} ids stand for different questions in these logs"
             echo(f"refnb: {why}; see to it that they are of the same task", to=sys.stderr)
         if len(what) == 2 and not (by or out):
-            comparison = compare(outcomes_of_name[what[0]], outcomes_of_name[what[1]], choice)
+            comparison = compare(outcomes_of_name[what[0]], outcomes_of_name[what[1]], missing)
             if not json:
                 return echo(f"{what[0]} less {what[1]}:", *repr(comparison).split("\n"))
             difference = comparison.difference._asdict()
             result = {
                 "unit": "fraction",
-                "mode": mode,
+                "missing": missing,
                 "first": what[0],
                 "second": what[1],
                 "detectable": difference.pop("detectable"),
                 "difference": difference,
                 "permutation": comparison.permutation,
                 "mcnemar": comparison.mcnemar and comparison.mcnemar._asdict(),
-                "missing": comparison.missing,
-                "only_first": comparison.only_a,
-                "only_second": comparison.only_b,
+                "lacks": list(comparison.shared.lacks.values()),
+                "questions": comparison.shared.of,
             }
             return print_json(result)
-        r = compare_systems(outcomes_of_name, "", by, choice)
+        r = compare_systems(outcomes_of_name, "", by, missing)
     if out:
         r.write(out, leaderboard_figure(r) if drawable() else None)
     values, texts = dict[str, dict](), dict[str, dict]()
@@ -133,7 +135,8 @@ def compare_(
         empty = column in ("difference", "p") and c.ours is None
         texts.setdefault(row, {"system": row})[column] = "" if empty else str(cell_text(c, []))
     if json:
-        return print_json({"unit": "percent", "title": r.title, "mode": mode, "systems": values})
+        about = {"unit": "percent", "title": r.title, "missing": missing, "notes": r.printed.notes}
+        return print_json(about | {"systems": values})
     echo(r.title)
     print_table([*texts.values()])
     echo(*r.printed.notes)

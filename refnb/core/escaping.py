@@ -49,8 +49,17 @@ _TEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",  # these three are other characters in TeX's old fonts
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "✓": r"$\checkmark$",
     "—": "---",
+    "−": "$-$",  # signs that LaTeX refuses
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "≠": r"$\ne$",
+    "≈": r"$\approx$",
+    "→": r"$\to$",
 }
 
 

@@ -18,6 +18,7 @@ import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import R, Settings, load_settings, packaged, your_folder
 from ..core.files import read_yaml
+from ..core.answer_files import place_of_answers
 from ..core.summaries import split_hash
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
 from ..benchmarks.tasks import Shape
@@ -261,6 +262,9 @@ def find_system(
     base, given = split_variant(system)
     if maker := maker_of(base, s):
         return maker({**given, **changed})
+    if Path(system).is_file():
+        do = "clusters are scored by refnb score coref GOLD FILE, a program is command/FILE"
+        raise CallError("is a file, not a system", system, place_of_answers(system) or do)
     faults, unread = system_registry(s).faults, ""
     for path, fault in faults.items():  # a file of this name may be unreadable
         if Path(path).stem == base:

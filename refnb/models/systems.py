@@ -4,18 +4,19 @@
 
 # %% auto #0
 __all__ = ['SystemAnswer', 'CHOICE', 'CLUSTERS', 'SHAPE_WORDS', 'Identity', 'CostEstimate', 'Failure', 'System', 'BaseSystem',
-           'as_answer', 'as_clusters', 'function_id', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
+           'as_answer', 'as_clusters', 'function_id', 'no_texts', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
            'split_variant', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
-import hashlib, inspect, re
+import hashlib, inspect, operator, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
-from ..core.types import Answer, CallError, DataError, Lack, Question, Record
+from ..core.types import Answer, CallError, DataError, Lack, Question, Record, shortened
 from ..core.documents import Document
 from ..core.runs import ClusterAnswer, RunInfo
-from ..benchmarks.tasks import Shape, Task
+from ..benchmarks.tasks import Shape, Task, tasks
 
 # %% ../../nbs/models/00_systems.ipynb #495a0817
 class Identity(NamedTuple):
@@ -143,26 +144,25 @@ SHAPE_WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 
 # %% ../../nbs/models/00_systems.ipynb #e47a94c4
 def as_answer(q: Question, reply: Answer | int | str | None) -> Answer:
-    "Convert a function's return value for a question to an answer: an answer, an option's index or name, or nothing."
-    at = f"question {q.id}"
-    if isinstance(reply, Answer):
-        if reply.id != q.id:
-            raise DataError(f"was answered with the answer of {reply.id}", at)
-        return reply
+    """Convert a function's return value for a question to an answer: an answer, an option's index or name, or None,
+    which declines. Anything else is a fault of the function."""
+    n, names = len(q.options), [o.name for o in q.options]
     if reply is None:
         return Answer(q.id, reason="refused")
-    if isinstance(reply, str):
-        names = [o.name for o in q.options]
-        if reply.strip() not in names:
-            return Answer(q.id, reason="outside", raw=reply)
-        return Answer(q.id, (names.index(reply.strip()),), raw=reply)
-    if isinstance(reply, bool) or not hasattr(reply, "__index__"):
-        do = "answer with the index of an option, its name, or None"
-        raise DataError(f"was answered with {reply!r}", at, do)
-    index = reply.__index__()
-    if not 0 <= index < len(q.options):
-        raise DataError(f"was answered with option {index} of {len(q.options)}", at)
-    return Answer(q.id, (index,))
+    if isinstance(reply, Answer):
+        right_size = max(reply.chosen, default=0) < n and len(reply.scores or names) == n
+        if reply.id == q.id and right_size:
+            return reply
+    elif isinstance(reply, str):
+        if reply.strip() in names:
+            return Answer(q.id, (names.index(reply.strip()),), raw=reply)
+    elif not isinstance(reply, bool):
+        with suppress(TypeError):  # it is no integer, of Python or of numpy
+            if 0 <= (index := operator.index(reply)) < n:
+                return Answer(q.id, (index,))
+    what = f"the system returned {shortened(repr(reply), 80)}, which is none of the {n} options"
+    do = f"return an index from 0 to {n - 1}, an option's name, or None to decline"
+    raise DataError(what, f"question {q.id}", do)
 
 
 def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
@@ -174,8 +174,9 @@ def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     try:
         return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
-        what = f"was answered with something other than clusters: {e}"
-        raise DataError(what, f"document {d.doc_key}") from None
+        what = f"the system returned {shortened(repr(reply), 80)}, which is no clusters: {e}"
+        do = "return lists of [first token, last token], or the document with clusters"
+        raise DataError(what, f"document {d.doc_key}", do) from None
 
 # %% ../../nbs/models/00_systems.ipynb #26c50665
 def function_id(f: Callable) -> str:
@@ -190,6 +191,15 @@ def function_id(f: Callable) -> str:
             constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
             source = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def no_texts(task: Task) -> Lack | None:
+    "Name the part that has the texts, of a task that as a whole has none; None: it has its own."
+    card = tasks(task.settings).get(task.base)
+    if not card or not card.pieces:
+        return None
+    what = f"cannot be asked {task.base}, which as a whole has no texts"
+    return Lack("items", what, f"ask the part that has: {card.pieces[0]}")
 
 
 def no_names(task: Task) -> Lack | None:

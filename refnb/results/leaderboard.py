@@ -16,13 +16,13 @@ from ..core.settings import Settings, load_settings
 from ..core.summaries import places_of_summaries, read_outline, split_hash
 from ..core.summaries import summaries_folder
 from ..core.types import CallError, DataError, nearest
-from ..metrics.choice import ScoreMode, counted, labels
+from ..metrics.choice import labels
 from ..metrics.comparisons import holm
 from ..metrics.uncertainty import Interval, cluster_interval, paired_difference
 from ..models.registry import is_system, system_names, system_title
 from .cluster_scores import document_scores, run_counts
 from .plots import dots
-from .scores import outcomes_on, run_outcomes
+from .scores import Missing, outcomes_on, run_outcomes, shared_credits
 from .tables import Report
 
 # %% ../../nbs/results/14_leaderboard.ipynb #39c23fad
@@ -30,43 +30,34 @@ def compare_systems(
     systems: Mapping[str, pd.DataFrame],  # outcomes by the name that is shown, yours first
     title: str = "",
     by: str = "",  # a field of the questions: a column for each of its values
-    mode: ScoreMode = "strict",  # how a missing answer counts
+    missing: Missing = "skip",  # skip: what all answered counts; wrong: all items do
     metric: str = "accuracy",
 ) -> Report:
-    "Make a table of systems on the items that count for all of them; the others are compared with the first."
+    "Make a table of systems on the items that all of them answered; the others are compared with the first."
     if len(systems) < 2:
         raise CallError("one system has nobody beside it", do="name two or more")
-    counted_outcomes = {name: counted(o, mode).set_index("id") for name, o in systems.items()}
-    (first, first_outcomes), *rivals = counted_outcomes.items()
-    ids = [i for i in first_outcomes.index if all(i in o.index for _, o in rivals)]
-    if not ids:
+    shared, (first, *rivals) = shared_credits(systems, missing), systems
+    ids, docs, credits = shared.credits.index, shared.questions.doc_key, shared.credits
+    if not len(ids):
         raise DataError("these systems answered no question in common", " and ".join(systems))
-    docs = first_outcomes.doc_key[ids]
-    credits = {name: o.credit[ids] for name, o in counted_outcomes.items()}
     groups = {metric: pd.Series(True, index=ids)}
     if by:
-        label = labels(first_outcomes.loc[ids], by)
+        label = labels(shared.questions, by)
         groups |= {value: label == value for value in sorted(label.dropna().unique())}
 
-    pairs = {n: paired_difference(credits[n], credits[first], docs) for n, _ in rivals}
+    pairs = {n: paired_difference(credits[n], credits[first], docs) for n in rivals}
     corrected = dict(zip(pairs, holm([d.p for d in pairs.values()]), strict=True))
-    largest = max(len(o) for o in counted_outcomes.values())
-    items_shared = f"{len(ids):,} items"
-    if len(ids) < largest:
-        shortest = min(counted_outcomes, key=lambda name: len(counted_outcomes[name]))
-        items_shared = f"the {len(ids):,} of {largest:,} items that all answered ({shortest} {len(counted_outcomes[shortest]):,})"
-    parameters = {"systems": list(systems), "by": by, "mode": mode}
-    r = Report("own/leaderboard", mode=mode, parameters=parameters)
+    parameters = {"systems": list(systems), "by": by, "missing": missing}
+    r = Report("own/leaderboard", parameters=parameters)
     title = title or f"{len(systems)} systems"
-    about = f"{title}, on {items_shared}, of {docs.nunique():,} documents; differences from {first}"
+    about = (
+        f"{title}, on {len(ids):,} items, of {docs.nunique():,} documents; differences from {first}"
+    )
     note = "p: paired over documents, by Student's t"
     if rivals[1:]:
         note += f", and corrected for {len(rivals)} comparisons as Holm does; intervals are not"
-    notes = [f"{note}."]
-    no_answer = {n: int(o.reason.isin(["missing", "failed"]).sum()) for n, o in systems.items()}
-    if told := [f"{name} {n:,}" for name, n in no_answer.items() if n]:
-        counts = "count as wrong" if mode == "strict" else "are left out"
-        notes.append(f"Questions without an answer {counts}: {', '.join(told)}.")
+    lacking = shared.warning("questions" if metric == "accuracy" else "documents")
+    notes = [*filter(None, [lacking]), f"{note}."]
     if by:
         sizes = (f"{value} ({sum(own):,})" for value, own in groups.items() if value != metric)
         notes.append(f"Items by {by}: {', '.join(sizes)}.")
@@ -105,7 +96,7 @@ def leaderboard(
     task: str | Task,  # that all of them answered, or a part of it
     systems: Sequence[str],  # names, yours first: the others are compared with the first
     by: str = "",  # a field of the questions: a column for each of its values
-    mode: ScoreMode = "strict",  # how a missing answer counts
+    missing: Missing = "skip",  # skip: what all answered counts; wrong: all questions do
     s: Settings | None = None,  # where runs are
 ) -> Report:  # a row for each system; .markdown(), .latex(), .csv(), .write(folder)
     """Rank systems on what all of them answered, each with its difference from the first.
@@ -136,7 +127,7 @@ def leaderboard(
             raise DataError(f"there is no complete run of {name} on {task}", do=do)
     parts = {info.task for info in infos}
     names = task if parts == {task} else f"{task} ({', '.join(sorted(parts - {task}))})"
-    r = compare_systems(outcomes_by_name, names, by, mode, metric)
+    r = compare_systems(outcomes_by_name, names, by, missing, metric)
     for info in infos:
         r.use(info)
     return r

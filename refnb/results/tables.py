@@ -259,7 +259,9 @@ class Report(TableCells, Sources):
     csv, markdown, latex = to_csv, to_markdown, to_latex
 
     def _repr_markdown_(self) -> str:
-        return "\n".join([f"**{to_md(self.title)}**", "", *grid_markdown(self)])
+        yours = self.printed.notes if self.name.split("/")[0] == OWN_PAPER else []
+        table = [f"**{to_md(self.title)}**", "", *grid_markdown(self)]
+        return "\n".join([*table, *(f"{to_md(note)}  " for note in yours)])
 
     def __repr__(self) -> str:
         return self._repr_markdown_()
@@ -325,6 +327,8 @@ def notes(r: Report) -> list[str]:
         out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}.")
     out += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
     out += [f"{c.place}: {c.note}." for c in cells if c.note]
+    if r.name.split("/")[0] == OWN_PAPER:  # such as what one of several systems lacks
+        return r.printed.notes + out
     return out if r.sample else out + r.printed.notes
 
 # %% ../../nbs/results/05_tables.ipynb #c45c5c50

@@ -130,18 +130,19 @@ class Grid:
         return [row for row in self.rows if any((row, c) in self.r.cells for c in b.columns)]
 
 # %% ../../nbs/results/04_writers.ipynb #452672a2
-CSV = "table row column paper ours difference low high n mode run kind needs reason".split()
+CSV = "table row column paper source ours difference low high n mode run kind needs reason".split()
 
 
 def to_csv(r: Any) -> str:
     "Write a report as CSV."
     out = csv_line(CSV)
     for c in r.cells.values():
-        paper = NOT_PRINTED if c.paper is None else number(c.paper)
+        source = NOT_PRINTED if c.paper is None else r.printed.source
         ours = map(number, (c.ours, c.difference, c.low, c.high))
         n, mode = "" if c.n is None else c.n, c.mode or r.mode
         out += csv_line(
-            [r.name, c.row, c.column, paper, *ours, n, mode, c.source, c.kind, c.needs, c.why]
+            [r.name, c.row, c.column, number(c.paper), source, *ours]
+            + [n, mode, c.source, c.kind, c.needs, c.why]
         )
     return out
 

@@ -189,11 +189,30 @@ def test_a_function_and_a_metric_are_a_file_each(outside):
     )
     groups = outside.json(*scored, metric, "--by", "pronoun_class")["groups"]
     assert -1 < groups["all"][metric] < 0 and all(metric in group for group in groups.values())
+    columns = (metric, f"{metric} low", f"{metric} high")
+    value, low, high = (groups["all"][x] for x in columns)
+    assert low < value < high and low + high == pytest.approx(2 * value)
     heads, line = outside.refnb(*scored, metric).out.splitlines()[:2]
-    assert heads.endswith(f"\t{metric}") and line.endswith(f"\t{groups['all'][metric]:.6g}")
+    assert heads.endswith("\t".join(columns)) and f"\t{value:.6g}\t{low:.6g}\t" in line
     wrong = outside.refnb(*scored, "metrics.py:above_chances")
     one_line(wrong, 1, "metrics.py", "did you mean above_chance?")
     one_line(outside.refnb(*scored, "above_chance"), 2, "file.py:function")
+
+
+def test_a_program_is_ten_lines(outside):
+    "It answers where there is a text, and what it leaves open is asked again."
+    outside.write("systems/longest.yaml", "systems/longest.py")
+    assert len(EXAMPLES["systems/longest.py"].splitlines()) == 10
+    done = outside.json("run", "sample/ferryman", "longest")
+    assert done["sealed"] and done["groups"]["all"]["n"] == 29
+    bare = '{"id": "d:%d", "doc_key": "d", "options": [{"name": "a"}, {"name": "b"}], "right": [0]}'
+    outside.write(**{"bare.jsonl": "\n".join(bare % i for i in range(2))})
+    said = outside.refnb("run", "bare.jsonl", "longest")
+    one_line(said, 1, "2 of 2 failed", "there is no text")
+    code = EXAMPLES["systems/longest.py"]
+    outside.write(**{"systems/longest.py": code.replace("max(names, key=len)", '"Nobody"')})
+    said = outside.refnb("run", "sample/identifyme", "longest")
+    one_line(said, 1, "'Nobody', which is none of the")
 
 
 def test_what_is_called_mine_answers(outside):
@@ -220,7 +239,7 @@ def test_a_table_is_one_notebook(outside):
     assert len(json.loads(report.with_suffix(".json").read_text())["runs"]) == 2
     outside.write("tables/fables.yaml", **{"tables/fables.ipynb": text})
     assert states("own") == {"own/fables": "changed"}
-    assert "own/fables,random,all,5,5.013777,0," in report.with_suffix(".csv").read_text()
+    assert "own/fables,random,all,5,table,5.013777,0," in report.with_suffix(".csv").read_text()
     assert states("tables/fables.ipynb") == {"own/fables": "unchanged"}
     one_line(outside.refnb("reproduce", "fables.ipynb"), 2, "fables.ipynb")
 

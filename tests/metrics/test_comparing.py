@@ -89,7 +89,8 @@ def test_a_leaderboard_corrects_for_its_comparisons():
     assert [r.cells[n, "p"].ours for n in ps] == holm([*ps.values()])
     assert any(r.cells[n, "p"].ours > ps[n] for n in ps) and "Holm" in r.markdown()
     few = compare_systems({**found, "c": found["c"][:50]})
-    assert "50 of 200 items that all answered" in few.title
+    assert "on 50 items" in few.title
+    assert "Of 200 questions c lacks 150" in few.printed.notes[0]
 
 
 def test_a_comparison_says_what_it_could_have_found_and_what_to_doubt(refnb, compare):
@@ -133,14 +134,49 @@ def test_a_run_is_not_scored_on_other_questions(settings):
 # Files of answers
 
 
-def test_answers_that_a_file_lacks_are_told(refnb, tmp_path):
-    right = [{"id": q.id, "chosen": list(q.right)} for q in task_questions(TASK)]
+def test_a_file_that_skipped_the_hard_half_does_not_lead(refnb, compare, tmp_path):
+    "What both answered is compared; what one lacks is the first line below, or counts as wrong if asked."
+    questions = task_questions(TASK)
+    wrong = lambda q: {"id": q.id, "chosen": [(q.right[0] + 1) % len(q.options)]}
+    right = [{"id": q.id, "chosen": list(q.right)} for q in questions]
     few = write_lines(tmp_path / "few.jsonl", right[:100])
-    every = write_lines(tmp_path / "all.jsonl", right)
-    said = refnb("compare", few, every, "--gold", TASK).out
-    assert "238 answers of the first and 0 of the second are missing" in said
-    said = refnb("compare", every, few, "--by", "type", "--gold", TASK).out
-    assert "count as wrong" in said and "few.jsonl 238." in said
+    every = write_lines(tmp_path / "all.jsonl", right[:100] + [*map(wrong, questions[100:])])
+    for order, lacks in (((few, every), [238, 0]), ((every, few), [0, 238])):
+        got = compare(*order, "--gold", TASK)
+        assert (got["lacks"], got["questions"]) == (lacks, 338)
+        assert (got["difference"]["value"], got["difference"]["n"]) == (0, 100)
+        got = compare(*order, "--gold", TASK, "--missing", "wrong")
+        assert (got["lacks"], got["difference"]["n"]) == (lacks, 338)
+    said = refnb("compare", few, every, "--gold", TASK).out.splitlines()
+    assert "Of 338 questions the first lacks 238" in said[2]
+    for third in ((), ("random",)):
+        called = (TASK, every, few, *third, "--by", "type")
+        rows = compare(*called)["systems"]
+        assert rows[str(few)]["accuracy"]["value"] == rows[str(every)]["accuracy"]["value"] == 100
+        lines = refnb("compare", *called).out.splitlines()
+        assert "few.jsonl lacks 238" in lines[len(rows) + 2] and "338" in lines[len(rows) + 2]
+        rows = compare(*called, "--missing", "wrong")["systems"]
+        assert rows[str(few)]["accuracy"]["value"] == pytest.approx(100 * 100 / 338)
+        assert rows[str(few)]["accuracy"]["n"] == 338
+
+
+def test_the_same_words_compare_in_python():
+    import refnb
+
+    ids = [*"abcdef"]
+    frame = lambda credit, reason: pd.DataFrame(
+        {"id": ids, "doc_key": ids, "credit": credit, "reason": reason}
+    )
+    whole = frame([1.0, 1, 1, 0, 0, 0], [None] * 6)
+    half = frame([1.0, 1, 1, 0, 0, 0], [None] * 3 + ["missing", "failed", "missing"])
+    assert refnb.compare(half, whole).difference[0::4] == (0.0, 3)
+    assert refnb.compare(half, whole, missing="wrong").difference.n == 6
+    assert "the first lacks 3" in repr(refnb.compare(half, whole)).splitlines()[1]
+    other = frame([0.0] * 3 + [1, 1, 1], ["missing"] * 3 + [None] * 3)
+    assert refnb.compare(half, other).difference.value is None
+    assert refnb.compare(half, other, missing="wrong").difference.value == 0
+    with pytest.raises(DataError, match="no question in common"):
+        refnb.compare(half, whole.assign(id=[*"uvwxyz"]))
 
 
 def test_a_file_of_answers_stands_beside_systems(compare, tmp_path):
@@ -172,9 +208,9 @@ def test_logs_are_compared_by_their_own_scores_and_failures_are_told(refnb, comp
     failed["samples"][1]["error"] = {"message": "no reply"}
     b.write_text(json.dumps(failed))
     said = refnb("compare", a, b).out
-    assert "0 answers of the first and 1 of the second are missing" in said
+    assert "Of 6 questions the second lacks 1" in said
     said = refnb("compare", a, b, samples).out
-    assert "count as wrong" in said and "b.json 1." in said
+    assert f"{b} lacks 1" in said
     b.write_text("[]")
     tools.one_line(refnb("compare", a, b), 1, "b.json", "inspect_ai")
 
@@ -196,7 +232,7 @@ def test_logs_whose_lines_could_be_joined_wrongly(refnb, compare, tmp_path):
     for samples, missing in (([right, lost], False), ([lost, lost], True)):
         log = write_log(tmp_path / "x.json", samples)
         said = refnb("compare", whole, log).out
-        assert ("1 of the second are missing" in said) == missing
+        assert ("the second lacks 1" in said) == missing
 
 
 def test_logs_of_different_questions_are_told(refnb, tmp_path):

@@ -9,6 +9,7 @@ from refnb.core.types import CallError, DataError
 from refnb.metrics.comparisons import holm, tie_groups
 from refnb.metrics.uncertainty import (
     cluster_interval,
+    jackknife_interval,
     mcnemar,
     paired_difference,
     permutation_p,
@@ -56,6 +57,20 @@ def test_a_group_has_its_own_interval_under_its_own_label():
     assert got == {g: cluster_interval(values[k::2], clusters[k::2]) for k, g in enumerate("xy")}
     mixed = cluster_interval([1, 1, 0, 0, 1], "abcde", groups=[0, 0, 0.5, 0.5, "x"])
     assert {k: x.value for k, x in mixed.items()} == {0: 1.0, 0.5: 0.0, "x": 1.0}
+
+
+def test_any_statistic_has_the_interval_that_a_mean_has():
+    "Of a mean it is that of means; of more documents than are left out one by one nearly so."
+    rng = np.random.default_rng(0)
+    for n, documents, near in ((150, 40, 1e-12), (9000, 3000, 0.02)):
+        values, clusters = 10 * rng.random(n), rng.integers(0, documents, n)
+        got = jackknife_interval(lambda chosen, values=values: values[chosen].mean(), clusters)
+        exact = cluster_interval(values, clusters)
+        assert got.value == pytest.approx(exact.value) and got[3:] == exact[3:]
+        half = exact.high - exact.value
+        assert got.high - got.value == pytest.approx(half, rel=near)
+    assert jackknife_interval(lambda chosen: 1.0, "aaa") == (1.0, None, None, 3, 1)
+    assert jackknife_interval(lambda chosen: float("nan"), "ab")[1:3] == (None, None)
 
 
 def test_no_variance_is_one_point():

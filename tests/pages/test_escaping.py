@@ -149,16 +149,18 @@ def test_reports_and_the_board_are_text_whatever_they_name(tmp_path):
 @given(ANY)
 def test_nothing_of_a_text_is_a_command_of_latex(text):
     got = to_tex(text)
-    ours = r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\[&%$#_{}]|\$\\checkmark\$"
-    bare = re.sub(rf"{ours}|^\{{[\[*]\}}", "", got)
-    assert not re.search(r"[\\&%$#_{}~^]|^[\[*]", bare)
+    letters = r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]"
+    signs = r"\$(\\(checkmark|le|ge|ne|approx|to)|-)\$"
+    bare = re.sub(rf"{letters}|{signs}|^\{{[\[*]\}}", "", got)
+    assert not re.search(r"[\\&%$#_{}~^<>|−≤≥≠≈→✓]|^[\[*]", bare)
     assert "\n" not in got and not re.search(STEERING, got)
 
 
 def test_a_report_in_latex_has_its_own_commands_alone():
     commands = lambda text: set(re.findall(r"\\[a-zA-Z]+", text))
     made = hostile_report(*HOSTILE).latex()
-    letters = {r"\textbackslash", r"\textasciitilde", r"\textasciicircum", r"\allowbreak"}
+    letters = {rf"\text{x}" for x in "backslash asciitilde asciicircum less greater bar".split()}
+    letters |= {r"\allowbreak"}
     assert commands(made) <= commands(hostile_report("a").latex()) | letters
     assert not re.search(r"^\s*[\[*]", made, re.M)
     rows = [line for line in made.splitlines() if line.endswith(r" \\")]

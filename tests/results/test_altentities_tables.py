@@ -292,7 +292,7 @@ def test_tables_of_the_sample_print_nothing(tmp_path, make_table):
         for n in TABLES
         if n.endswith(("responses", "instructions"))
     )
-    assert {r["paper"] for r in [*one, *four]} == {"not in our sources"}
+    assert {r["source"] for r in [*one, *four]} == {"not in our sources"}
     assert [r["ours"] for r in one if r["row"] == "questions"] == ["15", "14", "13"]
 
 

@@ -1,6 +1,6 @@
 "The board: numbers counted once, ways to the missing ones, stale reports, committed reports."
 
-import csv, json
+import csv, json, math, re
 from collections import Counter
 from pathlib import Path
 import pytest
@@ -252,6 +252,18 @@ def test_committed_reports_are_whole_and_of_today():
         for row, of in printed(name).cells.items():
             for column, x in of.items():
                 assert float(paper[row, column]) == value_of(x), (name, row, column)
+
+
+def test_committed_reports_are_read_by_table_programs_and_by_latex():
+    "The column of printed numbers is numeric; no sign is left that LaTeX refuses or shows as another."
+    for path in REPORTS.glob("*/*.csv"):
+        cells = list(csv.DictReader(path.read_text().splitlines()))
+        assert all(c["paper"] == "" or math.isfinite(float(c["paper"])) for c in cells), path
+        assert all((c["source"] == "not in our sources") == (c["paper"] == "") for c in cells)
+        tex = path.with_suffix(".tex").read_text()
+        bare = re.sub(r"\\[&%$#_{}]|\$\\?\w+\$|\$-\$|\\label\{.*?\}", "", tex)
+        assert not re.search(r"[%$#_~^<>|`]", bare), path
+        assert all(c.isalpha() and c < "\u0180" or c in "…–’“”" for c in bare if c > "~"), path
 
 
 def test_cells_that_differ_from_print_are_explained_on_their_page():

@@ -326,7 +326,7 @@ def make(make_table):
 
 def test_on_the_sample_nothing_is_printed(tmp_path, make):
     one, eight = (make(tmp_path, n, task="sample/bookcoref") for n in (STATISTICS, BOOKS))
-    assert {c["paper"] for c in [*one.values(), *eight.values()]} == {"not in our sources"}
+    assert {c["source"] for c in [*one.values(), *eight.values()]} == {"not in our sources"}
     distance = float(one["sample stories", "mention distance"]["ours"])
     assert distance == round(mention_distance(load("sample")), 6)
     assert len([k for k in eight if k[1] == "characters"]) == 6

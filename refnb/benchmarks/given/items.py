@@ -8,7 +8,8 @@ __all__ = ['ALTENTITIES', 'PREDICTED', 'read_items']
 # %% ../../../nbs/benchmarks/given/00_items.ipynb #61d1a1cb
 from collections.abc import Iterable
 from pathlib import Path
-from ...core.types import DataError, Question
+from ...core.types import CallError, DataError, FormatError, Question
+from ...core.answer_files import place_of_answers
 from ...core.documents import Document
 from ...core.files import in_file
 from ...core.reading import FORMATS, FileItems, Format, read_file
@@ -28,7 +29,12 @@ def read_items(
     shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of texts that can be both
 ) -> list[Question] | list[Document]:  # in the file's order
     "Read a file of your own: questions, or documents with the gold that they hold."
-    file = read_file(path, [ALTENTITIES, *FORMATS])
+    try:
+        file = read_file(path, [ALTENTITIES, *FORMATS])
+    except FormatError:
+        if do := place_of_answers(path):
+            raise CallError("holds answers, and no questions", str(path), do) from None
+        raise
     items, asks = file.items, "clusters" not in shapes
     if not items or isinstance(items[0], Question):
         return items

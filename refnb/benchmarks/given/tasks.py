@@ -13,16 +13,8 @@ import msgspec
 from ...core.types import CallError, DataError, Question, nearest, repeated
 from ...core.documents import Clusters, Document
 from ...core.settings import Settings, load_settings
-from refnb.benchmarks.tasks import (
-    Shape,
-    Task,
-    TaskCard,
-    benchmark_cards,
-    find_task,
-    is_task,
-    tasks,
-    without_gold,
-)
+from ..tasks import Shape, Task, TaskCard, benchmark_cards, benchmarks, find_task
+from ..tasks import is_task, tasks, the_card, without_gold
 
 # %% ../../../nbs/benchmarks/given/01_tasks.ipynb #a55a5fb6
 def given_task(
@@ -70,9 +62,16 @@ def as_task(
     if is_task(str(what), s):
         task = find_task(str(what), s)
         if s.offline and task.shape == "choice" and (lack := task.lack):
-            raise lack._replace(do=f"{lack.do}, with a network").error(task.name)
+            do = f"{lack.do}, with a network"
+            if pieces := the_card(task.base, s).pieces:
+                do += f" (a model asks {pieces[0]})"
+            raise lack._replace(do=do).error(task.name)
         return task
     if not Path(what).exists():
+        if card := benchmarks(s).get(str(what)):
+            first, *others = card.board or card.tasks
+            do = f"ask {first}" + (", or another: refnb list benchmarks" if others else "")
+            raise CallError(f"{what} is a benchmark, not one of its tasks", do=do)
         wrong = f"{str(what)!r} is neither a task nor a file{benchmark_cards(s).unread()}"
         is_path = Path(what).suffix != ""
         raise CallError(wrong, do="look at its path" if is_path else nearest(str(what), tasks(s)))

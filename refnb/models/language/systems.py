@@ -38,7 +38,7 @@ from ..weights import check_here, is_here, weights_id
 from ...core.settings import Settings, changed_record, differing
 from ..registry import Entry, entries_of, providers
 from ..systems import CHOICE, CLUSTERS, BaseSystem, CostEstimate, Failure, Identity
-from ..systems import System, SystemAnswer, variant_name
+from ..systems import System, SystemAnswer, no_texts, variant_name
 
 # %% ../../../nbs/models/language/11_systems.ipynb #de25ab18
 def provider_of(m: LanguageModel) -> str:
@@ -248,7 +248,8 @@ class ModelRequests(BaseSystem):
         how = self.how
         if task.shape == "clusters" and (how.samples > 1 or how.order != "given" or how.batches):
             return Lack("settings", "marks a document once", "leave out order, samples and batch")
-        if lack := no_examples(task, how.shots, how.examples) or super().lack(task):
+        no_prompt = no_texts(task) or no_examples(task, how.shots, how.examples)
+        if lack := no_prompt or super().lack(task):
             return lack
         if self.local:
             try:
@@ -278,6 +279,8 @@ class ModelRequests(BaseSystem):
                 yield from asks_about(m, d, form)
 
     def plan(self, task: Task, items: Sequence[Any]) -> CostEstimate:
+        if lack := no_texts(task):
+            raise lack.error(self.name)
         copies, asks = task.shape == "clusters", list(self.requests(task, items))
         m, form = self.way(task.prompts, copies)
         if not asks:

@@ -13,7 +13,7 @@ from typing import Any
 from ...core.types import Answer, CallError, DataError, Question, Record, Lack
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of, the_card
-from ..systems import BaseSystem, Identity, System, variant_name
+from ..systems import BaseSystem, Identity, System, no_texts, variant_name
 from ...core.settings import Settings, changed_record, differing
 from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
 from ..weights import Weights, check_here, is_here, weights_id, weights_of
@@ -112,7 +112,7 @@ class ModelSystem(PairSystem):
         return self.model
 
     def lack(self, task: Task) -> Lack | None:
-        if lack := super().lack(task):
+        if lack := no_texts(task) or super().lack(task):
             return lack
         try:
             self.found(task)
