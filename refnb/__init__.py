@@ -3,7 +3,7 @@
 "She told her that the old man's daughter had taken it": people resolve such expressions without noticing, for machines
 they are a test of understanding that is hard to fake. refnb asks who a model takes *she* to be, scores the answers with
 intervals, and tells whether one model is really better than another. It rebuilds four published benchmarks from their
-sources, and regenerates the tables of their papers, number by number.
+sources, and computes again what can be computed of their papers' tables: each number beside the printed one.
 
     refnb compare A.eval B.eval                           # anyone's logs: is one really better?
     refnb score coref GOLD.conll PREDICTED.conll          # your coreference system, by every metric of the field
