@@ -47,6 +47,7 @@ class Column(Record):
     decimals: int | None = None
     rounding: Rounding | None = None
     metric: str | None = None
+    chosen: bool = False  # by somebody, as an identifier or a hyperparameter is: no result
 
 
 class PrintedValue(Record):
@@ -72,6 +73,7 @@ class Printed(Record):
     unit: Unit = "none"
     decimals: int = 0
     rounding: Rounding = "half-up"
+    chosen: bool = False  # its numbers were chosen by somebody, as hyperparameters are: no results
     columns: dict[str, Column] = {}  # columns that differ from the table
     cells: dict[str, dict[str, float | PrintedValue]] = {}  # row -> column -> printed number
     # a table of the paper whose cells of the same row and column are repeated here
@@ -194,10 +196,14 @@ def as_printed(value: float, decimals: int, rounding: Rounding = "half-up") -> D
 
 # %% ../../nbs/results/03_printed.ipynb #1c546466
 TAKES = {  # what a way takes, dearest last, as the board counts it
-    "command": "need commands and downloads alone",
-    "hand": "need work by hand",
-    "gpu": "need a GPU and hours",
-    "never": "cannot be had",
+    "download": "one command and its download",
+    "script": "another's script or environment, then commands",
+    "licence": "a licence",
+    "people": "people who judge",
+    "CPU day": "a day of a CPU",
+    "GPU": "a GPU, for the hours in brackets",
+    "search": "a GPU for the search of hyperparameters",
+    "never": "what nobody released",
 }
 
 
@@ -205,8 +211,8 @@ class Way(Record):
     "A way to fill missing cells."
 
     title: str  # in words
-    # of the machine, or of people; nothing: no way is known
-    needs: list[Literal["network", "gpu", "people", "nothing"]]
+    # the dearest thing that it takes
+    takes: Literal["download", "script", "licence", "people", "CPU day", "GPU", "search", "never"]
     why: str = ""  # why its cells have no number, unless a cell says more
     # in order, each for every {domain}, {setting} and {other} that it names
     commands: list[str] = []
@@ -218,22 +224,13 @@ class Way(Record):
     memory: float = 0.0  # gigabytes, of the GPU where one is needed
     basis: str = ""  # source of the hours
 
-    @property
-    def takes(self) -> str:
-        "Name the dearest thing that it takes, as TAKES does."
-        if "nothing" in self.needs:
-            return "never"
-        if "gpu" in self.needs:
-            return "gpu"
-        return "hand" if self.by_hand else "command"
-
 
 def way_of_files(name: str) -> Way:
     "Return the way of an upstream set or of a hub's file."
     fetch = f"refnb fetch {name}"
     sets = [name] if name in set_names() else []
     why, commands = f"its files are not here: {fetch}", [fetch, "refnb reproduce"]
-    return Way(f"the files of {name}", ["network"], why, commands, sets=sets)
+    return Way(f"the files of {name}", "download", why, commands, sets=sets)
 
 
 @cache

@@ -56,7 +56,11 @@ def test_the_board_adds_up():
         else:
             state = "complete" if not line.missing else "partial" if computed else "empty"
         assert line.state == state, line.name
-    assert b.summary() in " ".join((ROOT / "README.md").read_text().split())
+    readme = (ROOT / "README.md").read_text()
+    assert b.summary() in " ".join(readme.split()) and b.by_paper_markdown() in readme
+    assert b.total("chosen") == 138 and sum(x.made_from.total() for x in b.papers) == b.total(
+        "match"
+    ) + b.total("differ")
 
 
 def test_the_committed_board_is_what_the_reports_say(tmp_path):
@@ -99,7 +103,7 @@ def test_a_printed_number_that_is_missing_names_what_would_fill_it():
     with pytest.raises(DataError, match="names no way to one"):
         r.add(row, "full / MUC", reason="the dog ate it")
     cell = r.add(row, "full / MUC", needs="bookcoref-gold")
-    assert (cell.kind, ways()[cell.needs].takes) == ("missing", "command") and cell.why
+    assert (cell.kind, ways()[cell.needs].takes) == ("missing", "download") and cell.why
     r.add(row, "full / B3", needs=Lack("files", "it is away", "refnb fetch litbank", "litbank"))
     assert r.cells[row, "full / B3"].needs == "litbank"
 
@@ -107,7 +111,7 @@ def test_a_printed_number_that_is_missing_names_what_would_fill_it():
 def test_one_fetch_is_what_a_missing_set_takes():
     "Also where a table's notebook says it in words of its own."
     for name in set_names():
-        assert ways()[name].takes in ("command", "hand"), name
+        assert ways()[name].takes in ("download", "script"), name
 
 
 def test_every_command_of_the_plan_is_one():
