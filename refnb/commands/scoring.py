@@ -212,12 +212,12 @@ def score_coref_(
     how["metrics"] = list(dict.fromkeys([*metrics_asked, "mentions"]))
     how["singletons"] = singletons == "keep"
     golds, predictions = (read_documents(path, heads=heads) for path in (gold, predicted))
+    c = score_coref(golds, predictions, **how)
     sides = {gold: golds, predicted: predictions}
     if bare := [path for path, docs in sides.items() if not any(any(d.clusters) for d in docs)]:
         do = "were other files meant?" if bare[1:] else "was another file meant?"
         warning = DataError("no clusters, so every score is 0", " and ".join(bare), do)
         echo(f"refnb: {warning}", to=sys.stderr)
-    c = score_coref(golds, predictions, **how)
     odd = {
         "have no prediction and count as empty": c.missing,
         "are predicted without gold and are set aside": c.extra,
