@@ -29,7 +29,7 @@ class CellText(NamedTuple):
 
     number: str  # or a dash, and the letter of its reason
     interval: str = ""
-    tick: str = ""  # it has the printed digits
+    tick: str = ""  # it is computed and has the printed digits
     paper: str = ""  # the printed number, where it is another one
     letters: str = ""  # of its tie groups
 
@@ -61,7 +61,7 @@ def cell_text(c: Cell | None, reasons: list[str]) -> CellText:
     if c.low is not None and c.high is not None:
         low, high = (as_printed(x, more, rounding) for x in (c.low, c.high))
         interval = f"[{low}, {high}]"
-    tick, paper = "✓" if agrees else "", paper if c.kind in DIFFERS else ""
+    tick, paper = "✓" if c.kind == "match" else "", paper if c.kind in DIFFERS else ""
     return CellText(text, interval, tick, paper, c.letters)
 
 

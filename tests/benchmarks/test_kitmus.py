@@ -19,6 +19,8 @@ from refnb.metrics.choice import credit
 from refnb.models.published.kitmus import kitmus_scores, predicted_files
 from refnb.models.registry import find_system
 from refnb.models.running import run
+from refnb.results.papers.kitmus import Runs, add_cell, other_data
+from refnb.results.tables import Report
 from tools import DATA, FULL, ROOT, here, live_in, one_line
 
 
@@ -397,3 +399,32 @@ def test_a_build_that_cannot_be_is_refused_in_one_line(s, tmp_path, monkeypatch,
     ):
         one_line(here(capsys, "build", "kitmus", *args), 2, said)
     assert not list(tmp_path.iterdir())
+
+
+# Another data set
+
+
+def test_a_printed_number_fits_the_submissions_template_or_its_reason_is_unknown():
+    "The released template alone decides, and the page says how many prints of others would fit."
+    report = Report("kitmus/table_6_no_noise_accuracy")
+    near, far, printed = (
+        "ontonotes-trained / C2F",
+        "kitmus-trained / C2F",
+        "3 entities",
+    )  # 0.19, 0.49
+
+    def runs(right, other):  # of 100 texts of each of two meeting templates
+        return Runs(
+            [{f"{m}+{t}": Links(100, n + m) for m in (3, 5) for t, n in ((1, right), (8, other))}],
+            ["x@1"],
+        )
+
+    found = {near: runs(15, 40), far: runs(15, 40)}
+    reasons = other_data(report, printed, found)
+    assert list(reasons) == [near] and "it is 0.19 [" in reasons[near]
+    assert "of 2 numbers that are printed of other systems 1 would fit" in reasons[near]
+    for row in found:
+        add_cell(report, row, printed, "x", found[row], because=reasons.get(row, ""))
+    assert [report.cells[row, printed].kind for row in found] == ["other_data", "unexplained"]
+    without = {near: Runs([{"3+8": Links(100, 19), "5+8": Links(100, 19)}], ["x@1"])}
+    assert not other_data(report, printed, without)

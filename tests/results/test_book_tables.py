@@ -1,6 +1,6 @@
 "BookCoref's statistics, prompts and tables: known numbers, laws, and what fills more cells."
 
-import hashlib, json, re
+import ast, hashlib, json, re
 from itertools import combinations
 from pathlib import Path
 import pytest
@@ -28,7 +28,8 @@ from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.reading import write_documents
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, Span
-from refnb.core.upstream import get
+from refnb.core.upstream import files_of, get
+from refnb.results.notebooks import notebook_of, read_notebook
 from results_reports import cells_of_report
 from tools import ROOT
 
@@ -228,7 +229,7 @@ def differing(name: str) -> set[tuple[str, str]]:
 
 
 def test_cells_that_differ_from_print_are_the_known_ones():
-    "All others that can be computed have the printed digits: LitBank's eight, for one."
+    "All others that can be computed have the printed digits: LitBank's and MovieCoref's eight."
     assert differing(STATISTICS) == {
         ("BookCoref gold", "tokens"),
         ("BookCoref gold", "tokens per document"),
@@ -236,11 +237,29 @@ def test_cells_that_differ_from_print_are_the_known_ones():
         ("WikiCoref", "mention distance"),
     }
     assert differing(BOOKS) == {("Animal Farm", "tokens"), ("Pride and Prejudice", "tokens")}
-    for name, count in ((STATISTICS, 20), (BOOKS, 6)):
+    for name, count in ((STATISTICS, 23), (BOOKS, 6)):
         matching = [k for k, c in committed(name).items() if c["difference"] == "0"]
         assert len(matching) == count
-    litbank = [c for (row, _), c in committed(STATISTICS).items() if row == "LitBank"]
-    assert len([c for c in litbank if c["difference"] == "0"]) == 8
+    for name in ("LitBank", "MovieCoref"):
+        cells = [c for (row, _), c in committed(STATISTICS).items() if row == name]
+        assert len([c for c in cells if c["difference"] == "0"]) == 8, name
+
+
+def test_words_of_the_screenplays_are_those_of_the_tokenizer_behind_moviecoref(s):
+    spacy = pytest.importorskip("spacy")
+    tokenizer = spacy.blank("en").tokenizer
+    code = [c.text for c in read_notebook(notebook_of(STATISTICS)) if "\nWORD = " in c.text]
+    values = {
+        ast.unparse(x.targets[0]): x.value
+        for x in ast.parse(*code).body
+        if isinstance(x, ast.Assign)
+    }
+    word = re.compile(ast.literal_eval(values["WORD"].args[0]))
+    plays = [f for f in files_of("moviecoref") if "screenplay" in f.path]
+    assert len(plays) == 9
+    for f in plays:
+        for piece in set(re.findall(r"\w+|[^\w\s]+", get(f, s).decode())):
+            assert word.findall(piece) == [t.text for t in tokenizer(piece)], piece
 
 
 def test_sums_of_the_printed_books():

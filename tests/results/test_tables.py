@@ -10,6 +10,7 @@ from refnb.core.types import DataError, FormatError
 from refnb.metrics.uncertainty import Interval
 from refnb.results.printed import (
     as_printed,
+    own_names,
     papers,
     printed,
     printed_again,
@@ -19,6 +20,7 @@ from refnb.results.printed import (
 )
 from refnb.results.tables import Report
 from results_reports import whole_report
+from tools import ROOT
 
 # Printed values
 
@@ -226,6 +228,24 @@ def test_markdown_shows_numbers_intervals_and_reasons():
     assert all(x in text for x in shown)
     kinds = {kind: n for kind, n in r.counts().items() if n}
     assert kinds == {"match": 1, "unexplained": 1, "blank": 1}
+
+
+def test_an_interval_that_holds_every_score_is_not_shown():
+    r = Report("identifyme/table_7_breakdowns")
+    r.add("options: over 32", "A", interval=Interval(0.5, 0.0, 1.0, 52, 2))
+    r.add("options: over 32", "B", interval=Interval(1.0, 1.0, 1.0, 52, 2))
+    text = r.markdown()
+    assert "| 50.0 | 100.0 [100.0, 100.0] |" in text
+    assert "options: over 32, A: no interval, as over 2 documents" in text
+
+
+def test_ticks_are_of_what_is_counted():
+    "A constant or a level of chance beside its print has none."
+    for name in [*table_names(), *own_names()]:
+        page = (ROOT / "reports" / f"{name}.md").read_text()
+        grid = [x for x in page.splitlines() if x.startswith("| ")]
+        counted = re.search(r"^\* (\d+) of \d+ printed numbers that can be", page, re.M)
+        assert sum(x.count("✓") for x in grid) == (int(counted[1]) if counted else 0), name
 
 
 def test_more_than_26_reasons_have_names_of_their_own():
