@@ -9,6 +9,7 @@ __all__ = ['input_line', 'read_answer', 'Process', 'CommandEntry', 'CommandSyste
 import hashlib, queue, shlex, shutil, subprocess, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 import msgspec
@@ -172,6 +173,8 @@ class Process:
     def end(self):
         self.p.kill()
         self.p.wait()
+        with suppress(OSError, ValueError):  # what it did not read is in the buffer still
+            self.p.stdin and self.p.stdin.close()
 
 # %% ../../nbs/models/03_command.ipynb #0104974c
 class CommandEntry(Record):
