@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['MADE_FROM', 'LEGEND', 'BOARD_HEADS', 'SOURCES', 'as_provenance', 'read_provenance', 'Fault', 'Stale', 'is_pinned',
-           'summary_fault', 'stale', 'cells_of', 'taken', 'missing_words', 'is_made_from', 'BoardLine', 'inputs_here',
+           'summary_fault', 'stale', 'cells_of', 'taken', 'missing_words', 'made_from', 'BoardLine', 'inputs_here',
            'line_of', 'Board', 'report_link', 'board', 'write_board', 'Planned', 'MissingPlan', 'plan']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
 from collections import Counter
-from collections.abc import Callable, Iterable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -195,10 +195,10 @@ def cells_of(name: str, reports: str | Path) -> list[dict[str, str]]:
     return cells
 
 
-def taken(open: Counter[str]) -> Counter[str]:
+def taken(missing: Counter[str]) -> Counter[str]:
     "Count missing numbers, by the way that would fill them, by the dearest thing that they take."
     takes: Counter[str] = Counter()
-    for name, n in open.items():
+    for name, n in missing.items():
         takes[ways()[name].takes] += n
     return takes
 
@@ -209,18 +209,22 @@ def missing_words(takes: Counter[str]) -> str:
     return f"{takes.total()} are open ({parts or 'none'})"
 
 # %% ../../nbs/results/06_board.ipynb #e714fe0f
-MADE_FROM = {  # what was computed for a printed number, from what was released or by us
+MADE_FROM = {  # what was done to compute a printed number
     "answers": "answers scored again",
     "corpora": "files counted",
     "models": "models run",
 }
 
 
-def is_made_from(run: str, several_runs: bool) -> str:
-    "Tell what was computed for a cell, by its run; a number of several runs names none."
-    if run.startswith("published/") or run.endswith(" runs") or (several_runs and not run):
-        return "answers"
-    return "models" if "@" in run else "corpora"
+def made_from(run: str, runs: Mapping[str, str]) -> str:
+    """Tell what was done to compute a printed number, as MADE_FROM does, by the run that its cell names and the runs
+    that its report has read. A number of several runs names none of them."""
+    systems = {
+        f"{of.partition(':')[2]}@{hash_}": of.partition(":")[2] for of, hash_ in runs.items()
+    }
+    if run in systems and not systems[run].startswith("published/"):
+        return "models"
+    return "answers" if any(x.startswith("published/") for x in systems.values()) else "corpora"
 
 
 class BoardLine(msgspec.Struct):
@@ -234,9 +238,9 @@ class BoardLine(msgspec.Struct):
     explained: int  # computed, other digits: for a reason that is told
     other_data: int  # because they were printed about another data set
     unexplained: int  # for an unknown reason
-    open: Counter[str]  # printed cells without a number, by the way that would fill them
+    ways: Counter[str]  # printed cells without a number, by the way that would fill them
     chosen: int  # of the printed ones: identifiers and hyperparameters, no results
-    made_from: Counter[str]  # computed ones that are printed, by what was computed: MADE_FROM
+    made_from: Counter[str]  # the computed ones, by what was done: keys of MADE_FROM
     repeated: int  # printed cells that count in another table
     beyond: int  # computed results without a printed counterpart
     apart: int  # chance levels, constants, and numbers derived from printed ones alone
@@ -250,12 +254,12 @@ class BoardLine(msgspec.Struct):
 
     @property
     def missing(self) -> int:
-        return self.open.total()
+        return self.ways.total()
 
     @property
     def takes(self) -> Counter[str]:
         "Count the numbers that are missing by the dearest thing that they take."
-        return taken(self.open)
+        return taken(self.ways)
 
     @property
     def printed(self) -> int:
@@ -312,19 +316,20 @@ def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> BoardLine:
         damaged = (Path(s.reports) / f"{name}.json").exists()
         fault = Stale(Fault.DAMAGED if damaged else Fault.ABSENT)
     kinds = Counter(c["kind"] for c in cells)
-    computed = [c for c in cells if c["kind"] in ("match", *DIFFERS)]
     chosen = {column for column, x in t.columns.items() if x.chosen}
-    printed_cells = [*computed, *(c for c in cells if c["kind"] == "missing")]
-    runs = bool(provenance and provenance.runs)
+    printed_cells = [c for c in cells if c["kind"] in ("match", *DIFFERS, "missing")]
+    runs = provenance.runs if provenance else {}
     return BoardLine(
         name=name,
         number=t.number,
         title=t.title,
         kind=t.kind,
         **{k: kinds[k] for k in ("match", *DIFFERS, "repeated", "beyond", "apart")},
-        open=Counter(c["needs"] for c in cells if c["kind"] == "missing"),
+        ways=Counter(c["needs"] for c in cells if c["kind"] == "missing"),
         chosen=sum(t.chosen or c["column"] in chosen for c in printed_cells),
-        made_from=Counter(is_made_from(c["run"], runs) for c in computed),
+        made_from=Counter(
+            made_from(c["run"], runs) for c in printed_cells if c["kind"] != "missing"
+        ),
         stale=fault,
         needs=inputs_here(name, s, look),
         cost=f"{provenance.cost.cpu_seconds:g} s, {provenance.cost.peak_mb:g} MB, 0 USD"
@@ -390,16 +395,16 @@ class Board:
         out = [heads, "|---|--:|--:|--:|---|---|"]
         for p, lines in self.by_paper().items():
             of = Board([l for l in lines if l in self.papers])
-            made_from = sum((l.made_from for l in of.lines), Counter[str]())
-            made = [f"{made_from[k]} {words}" for k, words in MADE_FROM.items() if made_from[k]]
-            open = sum((l.open for l in of.lines), Counter[str]())
-            takes, left, n = taken(open), [], of.total
+            made = sum((l.made_from for l in of.lines), Counter[str]())
+            done = [f"{made[k]} {words}" for k, words in MADE_FROM.items() if made[k]]
+            missing = sum((l.ways for l in of.lines), Counter[str]())
+            takes, left, n = taken(missing), [], of.total
             for k in TAKES:
-                hours = sum(ways()[w].hours for w in open if ways()[w].takes == k)
+                hours = sum(ways()[name].hours for name in missing if ways()[name].takes == k)
                 of_gpu = f" ({hours:,g} h)" if k in ("GPU", "search") else ""
                 left += [f"{takes[k]} {k}{of_gpu}"] * (takes[k] > 0)
             counts = [n("printed"), n("match") + n("differ"), n("match")]
-            row = [papers()[p].paper, *map(str, counts), ", ".join(made), ", ".join(left)]
+            row = [papers()[p].paper, *map(str, counts), ", ".join(done), ", ".join(left)]
             out.append(f"| {' | '.join(row)} |")
         return "\n".join(out)
 

@@ -110,9 +110,8 @@ def export_eee(
         interval = {"lower": iv.low, "upper": iv.high, "confidence_level": 0.95}
         uncertainty["standard_error"] = {"value": float(error), "method": "jackknife"}
         uncertainty["confidence_interval"] = interval | how
-    urls = sorted(
-        {f"https://github.com/{f.repo}/tree/{f.commit}" for f in task.files} if task else ()
-    )
+    files = task.files if task else ()
+    urls = sorted({f.url or f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
     data = {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
     counts = {"questions": iv.n, "documents": iv.clusters, "no answer": o.reason.notna().sum()}
     keys = {
@@ -136,13 +135,14 @@ def export_eee(
                 "source_data": {"dataset_name": dataset} | data,
                 "metric_config": {
                     "evaluation_description": "share of questions with the right option; a missing answer is wrong",
-                    **{
-                        "metric_id": "accuracy",
-                        "metric_name": "Accuracy",
-                        "metric_kind": "accuracy",
-                    },
-                    **{"metric_unit": "proportion", "lower_is_better": False},
-                    **{"score_type": "continuous", "min_score": 0, "max_score": 1},
+                    "metric_id": "accuracy",
+                    "metric_name": "Accuracy",
+                    "metric_kind": "accuracy",
+                    "metric_unit": "proportion",
+                    "lower_is_better": False,
+                    "score_type": "continuous",
+                    "min_score": 0,
+                    "max_score": 1,
                 },
                 "score_details": {
                     "score": iv.value,
@@ -163,8 +163,11 @@ def export_eee(
         rows = (row | instance_record(q, answers.get(q.id)) for q in questions)
         lines = b"".join(msgspec.json.encode(x) + b"\n" for x in rows)
         record["detailed_evaluation_results"] = {
-            **{"format": "jsonl", "file_path": f"{below}/{path.name}", "hash_algorithm": "sha256"},
-            **{"checksum": hashlib.sha256(lines).hexdigest(), "total_rows": len(questions)},
+            "format": "jsonl",
+            "file_path": f"{below}/{path.name}",
+            "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(lines).hexdigest(),
+            "total_rows": len(questions),
         }
         write_atomic(path, lines)
     text = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"

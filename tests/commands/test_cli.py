@@ -6,6 +6,7 @@ import refnb as root
 import refnb.commands.cli as cli
 import refnb.commands.listing as listing
 import tools
+from tools import ROOT
 from payloads import HOSTILE, SCORE, write_files
 from refnb.core.types import DataError
 from refnb.core.upstream import files_of
@@ -335,3 +336,12 @@ def test_public_names_load():
         getattr(root, "scroe")  # noqa: B009
     (point,) = entry_points(group="console_scripts", name="refnb")
     assert point.load() is cli.run and re.fullmatch(r"\d+\.\d+\.\d+\S*", root.__version__)
+
+
+def test_every_file_tells_the_same_version():
+    told = [
+        re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)[1],
+        json.loads((ROOT / "codemeta.json").read_text())["version"],
+        re.search(r"^## (\S+) \(\d{4}-", (ROOT / "CHANGELOG.md").read_text(), re.M)[1],
+    ]
+    assert set(told) == {root.__version__}, told
