@@ -45,7 +45,7 @@ reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated h
 	@$(BIN)/refnb reproduce
 
 test: check notebooks pytest ## all checks: what CI runs
-check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, ruff, types
+check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, evidence, ruff, types
 	@$(BIN)/python .ci/check.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean process, with its committed outputs, and the tables, with their committed numbers
 	@$(BIN)/python .ci/notebooks.py

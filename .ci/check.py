@@ -1,4 +1,4 @@
-"""Checks of the repository's form: every one names the file. Run by `make check` and before every commit (`make hooks`)."""
+"""Checks of the repository's form and evidence: every one names the file. Run by `make check` and before every commit (`make hooks`)."""
 
 import ast
 import json
@@ -178,6 +178,19 @@ def texts() -> list[str]:
     return bad
 
 
+def evidence() -> list[str]:
+    """Summaries and reports are as they were written, of inputs and runs of today; the board's pages and the README count
+    what they hold. A report that other code made is for `make reproduce`, and no fault."""
+    from refnb.core.settings import load_settings
+    from refnb.results.board import board_faults, board_pages
+
+    s = load_settings("/", env={}, reports=str(ROOT / "reports"))
+    counted, readme = board_pages(s)[0].summary(), (ROOT / "README.md").read_text().split()
+    wrong = counted not in " ".join(readme)
+    faults = [x.replace(f"{ROOT}/", "") for x in board_faults(s)]
+    return faults + ["README.md: has another count than the board; make outputs"] * wrong
+
+
 def light() -> list[str]:
     "What needs no extra loads no package of one; a package is imported in the function that needs it, by `need`."
     code = f"""import sys; from refnb.commands.cli import main
@@ -202,7 +215,7 @@ def tools() -> list[str]:
 
 
 def main() -> int:
-    checks = [exported, modules, names, form, texts, light, tools]
+    checks = [exported, modules, names, form, texts, evidence, light, tools]
     faults = [f"{c.__name__}: {f}" for c in checks for f in c()]
     print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
     print(f"check: {len(checks)} checks, {len(faults)} faults")

@@ -117,6 +117,9 @@ def fault_of(old: Path, new: Path, made: Path) -> str:
         return ""
     both = made / name, ROOT / "reports" / name
     here, committed = (json.loads(x.with_suffix(".json").read_text()) for x in both)
+    files = {k for k, id in here["inputs"].items() if k.count("/") > 1 and id != "absent"}
+    if other := [k for k in files if here["inputs"][k] != committed["inputs"].get(k)]:
+        return f"{min(other)} is not what its report was made from: make reproduce, and commit"
     if here["inputs"] != committed["inputs"]:
         return ""
     ours, theirs = (numbers(x.with_suffix(".csv")) for x in both)

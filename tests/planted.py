@@ -282,6 +282,27 @@ GUARDS = [
         "does_not_belong",
     ),
     Guard(
+        "a summary that was changed is refused",
+        "core.runs:is_as_written",
+        "lambda record: True",
+        "core/test_identities.py",
+        "does_not_belong",
+    ),
+    Guard(
+        "a raw file is known by its bytes",
+        "core.upstream:is_pinned",
+        "lambda f, s: True",
+        "results/test_board.py",
+        "other_bytes",
+    ),
+    Guard(
+        "a report names the code that it used",
+        "results.tables:module_id",
+        "lambda module: '0'",
+        "results/test_attacks.py",
+        "statistics",
+    ),
+    Guard(
         "a changed input makes a report stale",
         "results.board:stale",
         "lambda *a, **k: None",

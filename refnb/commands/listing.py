@@ -20,7 +20,7 @@ def list_tables(s: Settings) -> list[dict]:
     return [
         {"table": line.name, "kind": line.kind, "state": line.state}
         | {k: getattr(line, k) for k in numbers}
-        | {"report": line.report, "made from": line.needs, "cost": line.cost}
+        | {"report": line.report, "made from": line.needs}
         for line in board(s).lines
     ]
 

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
            'ClusterAnswer', 'record_key', 'journal_line', 'record_kind', 'read_journal', 'Writer', 'total_usage',
-           'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'write_record',
-           'RunAnswers', 'Run', 'load_run', 'open_run']
+           'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'with_id',
+           'is_as_written', 'indented', 'write_record', 'RunAnswers', 'Run', 'load_run', 'open_run']
 
 # %% ../../nbs/core/16_runs.ipynb #52b4aecc
 import hashlib, os, re, resource, sys, zlib
@@ -293,9 +293,27 @@ def read_record(path: Path, kind: type) -> Any:
         raise FormatError(str(e), str(path), do) from None
 
 
+def with_id(record: bytes) -> bytes:
+    "End a JSON record, which has no field `id`, with one: the hash of all that is written before it."
+    before = record.rstrip()[:-1].rstrip() + b","
+    return b'%b\n "id": "%b"\n}\n' % (before, hashlib.sha256(before).hexdigest()[:16].encode())
+
+
+def is_as_written(record: bytes) -> bool:
+    "Tell whether a JSON record is as `with_id` wrote it: nothing was changed, added or left out."
+    before, _, id = record.rpartition(b'"id":')
+    sha = hashlib.sha256(before.rstrip()).hexdigest()[:16]
+    return "".join(id.decode("latin-1").split()) == f'"{sha}"}}'
+
+
+def indented(record: Any) -> bytes:
+    "Encode a record as indented JSON."
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+
+
 def write_record(path: Path, record: Any):
     "Write a record as indented JSON."
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    write_atomic(path, indented(record))
 
 # %% ../../nbs/core/16_runs.ipynb #182337d9
 class RunAnswers:

@@ -8,7 +8,6 @@ __all__ = ['MANY', 'SUMMARY', 'CREDIT_SIGNS', 'Outline', 'outline_of', 'reports_
            'find_runs', 'find_summaries', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/18_summaries.ipynb #0fd47bbe
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,9 +25,9 @@ from refnb.core.types import (
 )
 from .documents import Document
 from .settings import Settings, packaged
-from .files import write_atomic
-from .runs import SCHEMA, Run, RunInfo, Seal, documents_id, load_run
-from .runs import prompt_hash, questions_id, read_record, write_record
+from .files import read_bytes, write_atomic
+from .runs import SCHEMA, Run, RunInfo, Seal, documents_id, indented, is_as_written
+from .runs import load_run, prompt_hash, questions_id, read_record, with_id
 
 # %% ../../nbs/core/18_summaries.ipynb #34abdb3b
 class Outline(Record, omit_defaults=False, rename={"task": "part"}):
@@ -148,15 +147,7 @@ class Summary(Record):
     signs: str = ""
     # cpu_seconds, peak_mb and processor, where one call answered and measured everything
     cost: dict[str, float | str] = {}
-    id: str = ""  # hash of what it holds about each question or document
-
-    def own_id(self) -> str:
-        "Hash what it holds about each question or document, as 16 hex digits."
-        read = msgspec.convert(msgspec.to_builtins(self), Summary)  # 1 is 1.0 in a file
-        held = msgspec.json.encode(
-            [read.credit, read.counts, read.gold, read.signs], order="sorted"
-        )
-        return hashlib.sha256(held).hexdigest()[:16]
+    id: str = ""  # in a file: hash of all that is written before it
 
 
 MANY = 1500
@@ -193,24 +184,30 @@ def write_summary(
         signs = [known.get(value, "") for value in values.values()]
         if all(signs):
             new = new.changed(credit={}, signs="".join(signs))
-    new = new.changed(id=new.own_id())
     path = run.folder / SUMMARY
     if reports is not None:
         path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
-    old = record_or_none(path, Summary)
-    same = old and old.changed(info=old.info.changed(refnb=info.refnb))
-    if not old or same != new.changed(cost=old.cost or new.cost):
-        write_record(path, new)
-    return path
+    try:
+        old = read_summary(path)
+        old = old.changed(info=old.info.changed(refnb=info.refnb), id="")
+        if old == new.changed(cost=old.cost or new.cost):
+            return path
+    except (DataError, FormatError):
+        pass  # there is none, or it is another
+    return write_atomic(path, with_id(indented(new)))
 
 
 def read_summary(path: str | Path, card: Outline | None = None) -> Summary:
-    """Read a committed summary and check it against the card of the task it should belong to; one that was changed by
-    hand, or made for other questions, is refused."""
+    """Read a committed summary and check it against the card of the task it should belong to; one that was changed or
+    renamed by hand, or made for other questions, is refused."""
     s = read_record(Path(path), Summary)
-    if s.id and s.id != s.own_id():
-        do = "put the earlier file back, or make it again from its run"
-        raise DataError("its results are not those that were written", str(path), do)
+    do = "put the earlier file back, or make it again from its run: refnb run"
+    if not is_as_written(read_bytes(path)):
+        raise DataError("it is not what was written: its id is another", str(path), do)
+    place = f"{safe_path(s.info.task)}/{safe_path(s.info.system)}-{s.info.hash}.json"
+    named = re.search("-[0-9a-f]{12}[.]json$", str(path))
+    if named and not Path(path).absolute().as_posix().endswith(f"/{place}"):
+        raise DataError(f"it belongs to {place}, by what it says of its run", str(path), do)
     if not card:
         return s
     made_for = s.info.data.get("questions")

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['DownloadProgress', 'GITHUB', 'FILE_CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets',
            'upstream_files', 'files_of', 'set_names', 'set_of', 'dates_of', 'is_public', 'CardFile', 'card_upstream',
-           'blob_id', 'local_path', 'are_here', 'data_ids', 'download', 'get', 'Survey', 'survey', 'fetch_files',
-           'reachable']
+           'blob_id', 'local_path', 'are_here', 'data_ids', 'download', 'get', 'file_stamp', 'checked_files',
+           'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
 import hashlib, os, re, zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -299,6 +300,41 @@ def get(
         what = f"has {len(data):,} bytes, and its card says {file.size:,}"
         raise DataError(what, file.key, "correct the size in the card")
     return data
+
+# %% ../../nbs/core/12_upstream.ipynb #0e4ff1b2
+def file_stamp(path: str | Path) -> str:
+    "Identify a file's content without reading it: nobody can write to a file and keep all of this."
+    x = os.stat(path)
+    return f"{x.st_size} {x.st_ino} {x.st_mtime_ns} {x.st_ctime_ns}"
+
+
+@cache
+def checked_files(path: Path) -> dict[str, str]:
+    "Read which files were checked on this machine: path -> blob id and stamp."
+    try:
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return dict(line.rsplit("\t", 1) for line in lines if "\t" in line)
+
+
+def is_pinned(f: UpstreamFile, s: Settings) -> bool:
+    "Tell whether the file that is here holds the pinned bytes; one that is not here cannot hold others."
+    path, noted = local_path(f, s), Path(s.cache) / "checked.tsv"
+    if not path:
+        return True
+    known, stamp = checked_files(noted), f"{f.blob} {file_stamp(path)}"
+    if known.get(str(path)) != stamp:
+        try:
+            get(f, s)
+        except DataError:
+            return False
+        known[str(path)] = stamp
+        with suppress(OSError):  # a cache that cannot be written to: it is read again the next time
+            noted.parent.mkdir(parents=True, exist_ok=True)
+            with noted.open("a") as file:
+                file.write(f"{path}\t{stamp}\n")
+    return True
 
 # %% ../../nbs/core/12_upstream.ipynb #ce6bdbdd
 class Survey(NamedTuple):

@@ -221,7 +221,7 @@ def execute(
 # of tables; Linux alone promises that what was imported can be forked
 LINUX = sys.platform.startswith("linux")
 IMPORTED = """ipykernel.kernelapp ipykernel.kernelspec IPython.core.interactiveshell psutil pandas scipy.special matplotlib.pyplot seaborn
-refnb.results.tables refnb.results.scores refnb.results.plots""".split()
+refnb.results.tables refnb.results.scores""".split()
 # until all is imported: no thread that would be lost in a copy
 FORK_ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
@@ -358,8 +358,9 @@ def fate_of_report(name: str, files: dict[str, bytes], reports: str | Path) -> F
     if fault and not fault.still_counts:
         return "changed"
     before = (Path(reports) / csv).read_bytes()
-    if before == files[csv] and (old.inputs, old.runs) == (new.inputs, new.runs):
-        alike = (old.parameters, old.made_with) == (new.parameters, new.made_with)
+    sources = [(p.inputs, p.runs, p.summaries) for p in (old, new)]
+    if before == files[csv] and sources[0] == sources[1]:
+        alike = not fault and old.parameters == new.parameters
         # other versions make other pictures of the same numbers
         drawn = old.files == new.files or old.versions != new.versions
         return "same" if alike and drawn else "changed"

@@ -25,7 +25,7 @@ from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.runs import read_record
 from ..core.summaries import Summary, find_summaries, places_of_summaries, read_summary
 from ..core.summaries import find_runs, reports_for, split_hash
-from ..core.upstream import fetch_files, files_of, local_path, reachable, survey
+from ..core.upstream import fetch_files, file_stamp, files_of, local_path, reachable, survey
 from ..benchmarks.tasks import Task, benchmarks, find_task, is_task, tasks
 from refnb.results.notebooks import (
     OWN_PAPER,
@@ -265,7 +265,7 @@ def surroundings(job: TableJob, s: Settings, place: Path, code: str) -> dict[str
     def stamp(path: Path | None) -> str:  # identifies a file's bytes without reading them
         if path is None or not path.is_file():
             return "absent"
-        return f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
+        return f"{path} {file_stamp(path)}"
 
     t, report = printed(job.name), place / f"{job.name}.json"
     cells = [(c.cell_type, c.text) for c in msgspec.json.decode(job.notebook, type=Notebook).cells]
@@ -280,7 +280,8 @@ def surroundings(job: TableJob, s: Settings, place: Path, code: str) -> dict[str
         if name in hub_files():
             parts[name] = stamp(hub_path(name, s))
         else:
-            parts[name] = [(f.key, f.blob, stamp(local_path(f, s))) for f in files_of(name)]
+            # known by their content, which the board compares
+            parts[name] = [(f.key, f.blob, bool(local_path(f, s))) for f in files_of(name)]
     # a table of books needs two tasks of one benchmark
     benchmark = job.task.split("/")[0]
     roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]

@@ -153,10 +153,10 @@ PROVENANCE = {
     "parameters": {"seed": 0},
     "inputs": {"a/b/c": "0" * 40},
     "runs": {"sample/identifyme:random": "0" * 12},
+    "summaries": {"sample/identifyme:random": "0" * 16},
     "made_with": {"its notebook": "0" * 16},
     "files": {"table_1_composition.csv": "0" * 64},
     "counts": {"match": 1, "beyond": 2, "missing": 3},
-    "cost": {"cpu_seconds": 1.5, "peak_mb": 90},
     "versions": {},
 }
 PAPER = """# printed values
@@ -313,17 +313,17 @@ READERS = {
         "settings.ini",
     ),
     "notebook": Reader(json.dumps(NOTEBOOK).encode(), of_notebook),
-    "provenance": of_bytes(encoded(PROVENANCE), board.as_provenance),
+    "provenance": of_bytes(runs.with_id(encoded(PROVENANCE)), board.as_provenance),
     "run": of_run("run.json"),
     "seal": of_run("seal.json"),
     "journal": of_run("answers.jsonl"),
     "card": Reader(encoded(CARD), summaries.read_outline),
     "summary": Reader(
-        encoded(summaries.Summary(INFO, SEAL, CREDIT, runs.SCHEMA)),
+        runs.with_id(encoded(summaries.Summary(INFO, SEAL, CREDIT, runs.SCHEMA))),
         lambda path: summaries.read_summary(path, CARD),
     ),
     "counts": Reader(
-        encoded(summaries.Summary(INFO, SEAL, {}, runs.SCHEMA, COUNTS, {"d": "abc"})),
+        runs.with_id(encoded(summaries.Summary(INFO, SEAL, {}, runs.SCHEMA, COUNTS, {"d": "abc"}))),
         summaries.read_summary,
     ),
     "altentities": Reader(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from refnb.core.files import CANARY
 from refnb.core.escaping import inert
+from refnb.core.runs import with_id
 from refnb.core.settings import Settings
 from refnb.results.board import board
 from refnb.results.printed import table_names
@@ -64,9 +65,11 @@ def hostile_board(settings: Settings, *texts: str) -> str:
     "The board and its papers' pages, over stale reports, each of a file that has one text's name."
     written = Report(TABLE).write(settings.reports)
     provenance = json.loads(written.read_text())
+    del provenance["id"]
     for text, name in zip(texts, table_names()):
         path = Path(settings.reports) / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(provenance | {"table": name, "files": {file_name(text): ""}}))
+        stale = provenance | {"table": name, "files": {file_name(text): ""}}
+        path.write_bytes(with_id(json.dumps(stale).encode()))
     made = board(settings)
     return "\n".join([made.markdown(), *made.pages().values()])

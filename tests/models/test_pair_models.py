@@ -13,6 +13,7 @@ from refnb.benchmarks.altentities.questions import (
     settings_of,
 )
 from refnb.benchmarks.tasks import the_card
+from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, Option, Question, RefnbError
 from refnb.models.pairs.encoders import tiny_encoder
@@ -395,7 +396,7 @@ def test_signs_of_another_task_are_refused_in_a_line(tmp_path, monkeypatch, caps
         (first / "part.json").write_text(json.dumps(card | {"questions": "y"}))
     else:
         other = signs[1:] if damage == "a sign too few" else "?" + signs[1:]
-        path.write_text(json.dumps(summary | {"signs": other}))
+        path.write_bytes(with_id(json.dumps(summary | {"signs": other}).encode()))
     said = tools.here(capsys, *ask)
     tools.one_line(said, said.status or 1)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 import pytest
 from refnb.core.hub import the_hub_file
+from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.upstream import files_of
 from refnb.results.printed import table_names
@@ -304,7 +305,8 @@ class Prepared:
             provenance = json.loads(path.read_bytes())
             path.with_suffix(".png").write_bytes(picture)
             provenance["files"][f"{path.stem}.png"] = hashlib.sha256(picture).hexdigest()
-            path.write_text(json.dumps(provenance))
+            del provenance["id"]
+            path.write_bytes(with_id(json.dumps(provenance).encode()))
 
     def notebook(self, name: str) -> Path:
         return self.home / f"tables/{name}.ipynb"

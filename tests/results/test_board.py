@@ -4,6 +4,7 @@ import csv, json, math, re
 from collections import Counter
 from pathlib import Path
 import pytest
+from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, Lack
 from refnb.core.upstream import files_of, set_names
@@ -157,10 +158,11 @@ def faults() -> dict[str, Stale | None]:
 
 
 def alter(path: Path, kind: str, key: str) -> None:
-    "Write a provenance that names another hash of one thing."
+    "Write a provenance that names another hash of one thing, as refnb would write it."
     good = json.loads(path.read_bytes())
     good[kind][key] = "0" * len(good[kind][key])
-    path.write_text(json.dumps(good))
+    del good["id"]
+    path.write_bytes(with_id(json.dumps(good).encode()))
 
 
 HYPERPARAMETERS = "altentities/table_13_hyperparameters"
