@@ -61,9 +61,11 @@ SESSIONS = sorted(p.stem for p in (ROOT / "nbs/explore").glob("*.ipynb"))
 @pytest.mark.parametrize("session", SESSIONS)
 def test_the_session_runs_top_to_bottom(lab, window, session):
     window.ready()
-    window.call("Page.navigate", url=f"{lab}/lab/tree/explore/{session}.ipynb?token=here")
-    window.wait(f"{IDLE} && {PANEL}.context.path.includes('{session}')")
+    # a workspace of its own: the default one opens the notebooks of before again
+    page = f"{lab}/lab/workspaces/{session}/tree/explore/{session}.ipynb?token=here"
+    window.call("Page.navigate", url=page)
     window.wait(f"{IDLE} && {PANEL}.content.widgets.length > 10")
+    assert session in window.js(f"{PANEL}.context.path")
     window.js(f"jupyterapp.shell.activateById({PANEL}.id)")
     window.js(f"{CELLS}.forEach(c => c.model.clearExecution())")
     window.js("jupyterapp.commands.execute('notebook:run-all-cells') && 0")
