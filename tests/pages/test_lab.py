@@ -69,8 +69,10 @@ def test_the_session_runs_top_to_bottom(lab, window, session):
     window.js(f"jupyterapp.shell.activateById({PANEL}.id)")
     window.js(f"{CELLS}.forEach(c => c.model.clearExecution())")
     window.js("jupyterapp.commands.execute('notebook:run-all-cells') && 0")
-    window.wait(f"{IDLE} && {CELLS}.every(c => c.model.executionCount > 0)", limit=300)
-    outputs = window.js(f"{CELLS}.flatMap(c => c.model.outputs.toJSON())")
+    ended = f"{CELLS}.every(c => c.model.executionCount > 0)"
+    made = f"{CELLS}.flatMap(c => c.model.outputs.toJSON())"
+    window.wait(f"{IDLE} && ({ended} || {made}.some(o => o.output_type == 'error'))", limit=300)
+    outputs = window.js(made)
     assert not [o for o in outputs if o["output_type"] == "error"]
     committed = json.loads((ROOT / f"nbs/explore/{session}.ipynb").read_text())["cells"]
     pictures = lambda outputs: sum("image/png" in o.get("data", {}) for o in outputs)
