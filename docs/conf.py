@@ -2,7 +2,7 @@
 
 `make site` runs `sphinx-build -c docs . _site`. Pages load nothing from another host; a link that leads nowhere fails the build."""
 
-import json, re, subprocess, sys
+import ast, json, re, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -15,7 +15,7 @@ from refnb.core.extensions import parameter_comments  # noqa: E402
 project, author, release = "refnb", "the refnb authors", refnb.__version__
 html_title = "refnb"
 root_doc = "nbs/index"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
 include_patterns = [
     "nbs/**",
     "reports/**",
@@ -28,6 +28,8 @@ exclude_patterns = [".*", "**/.*", "nbs/data", "reports/runs", "reports/sample",
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_render_markdown_format = "gfm"
+nb_code_prompt_show = "Imports"
+nb_code_prompt_hide = "Imports"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
@@ -41,11 +43,13 @@ html_theme_options = {
     "navigation_depth": 3,
     "navbar_align": "left",
     "collapse_navigation": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "reports/README": []},
     "footer_start": [],
     "footer_end": [],
 }
 html_context = {"default_mode": "auto"}
+html_sidebars = {"reports/README": []}  # the board is as wide as the page
+html_static_path, html_css_files = ["static"], ["refnb.css"]
 html_show_sourcelink = False
 html_extra_path = ["extra", "../nbs/llms.txt"]
 html_math_renderer = "mathml"
@@ -185,8 +189,32 @@ write_reference()
 # Notebooks, reports and docstrings as they are shown
 
 
+def signatures(text: str, module: str) -> str:
+    "Write a line for each public function and class of a cell that is exported: its parameters, linked to the reference."
+    lines = []
+    for node in ast.parse(text).body:
+        name = getattr(node, "name", "_")
+        if name.startswith("_"):
+            continue
+        call = name
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            args = node.args
+            call += f"({', '.join(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))})"
+        lines.append(f"{{py:obj}}`{call} <refnb.{module}.{name}>`")
+    return " · ".join(dict.fromkeys(lines))
+
+
+def is_imports(text: str) -> bool:
+    "Tell whether a cell does nothing but import."
+    try:
+        return all(isinstance(x, (ast.Import, ast.ImportFrom)) for x in ast.parse(text).body)
+    except SyntaxError:  # a line of IPython's
+        return False
+
+
 def shown(app, docname: str, source: list[str]) -> None:
-    "Put pages into the navigation; take nbdev's directives out of a notebook, with what they hide; say where its code and its numbers are."
+    """Put pages into the navigation. Of a notebook, take out nbdev's directives with what they hide, fold imports, put its
+    signatures above their code, and say where its reference and its numbers are."""
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".ipynb":
         source[0] = source[0].replace("](README.md", "](nbs/index.ipynb")  # made from it
@@ -194,18 +222,26 @@ def shown(app, docname: str, source: list[str]) -> None:
             source[0] += contents(re.findall(r"\]\((\w+(?:/README)?)\.md\)", source[0]))
         return
     nb = json.loads(source[0])
-    cells, up = [], "../" * docname.count("/")
+    cells, up, exports = [], "../" * docname.count("/"), ""
     for cell in nb["cells"]:
         text = "".join(cell["source"])
         given = set(re.findall(r"^#\|\s*(\S+)", text, re.M))
         if module := re.search(r"^#\| default_exp ([a-z]\S+)", text, re.M):
-            to = f"{up}docs/pages/modules/refnb.{module[1]}.rst"
-            cells[0]["source"] += f"\n\nExported as [`refnb.{module[1]}`]({to})."
+            exports = module[1]
+            to = f"{up}docs/pages/modules/refnb.{exports}.rst"
+            cells[0]["source"] += f"\n\nExported as [`refnb.{exports}`]({to})."
         if given & {"default_exp", "hide", "include:"}:
             continue
-        cell["source"] = re.sub(r"^#\|.*\n?", "", text, flags=re.M)
+        cell["source"] = re.sub(r"\A(#\|.*\n?)+", "", text)
         if given & {"echo:", "hide_input"}:
             cell["metadata"]["tags"] = ["remove-input"]
+        elif cell["cell_type"] != "code":
+            pass
+        elif is_imports(cell["source"]):
+            cell["metadata"]["tags"] = ["hide-input"]
+        elif "export" in given and (line := signatures(cell["source"], exports)):
+            above = {"cell_type": "markdown", "id": f"above-{cell['id']}", "metadata": {}}
+            cells.append(above | {"source": line})
         cells.append(cell)
     report = f"reports/{path.parent.name}/{path.stem}.md"
     if "tables" in path.parts and (ROOT / report).exists():

@@ -111,8 +111,8 @@ class Tab:
         told = f"s.dispatchEvent(new Event('{event}', {{bubbles: true}}))"
         self.js(f"(s => {{ s.value = {json.dumps(value)}; {told} }})(at('{id}'))")
 
-    def wait(self, code: str):
-        return wait(lambda: self.js(code), code)
+    def wait(self, code: str, **how: float):
+        return wait(lambda: self.js(code), code, **how)
 
     def at(self, page: str):
         self.wait(f"location.pathname == '/{page}.html' && document.readyState == 'complete'")

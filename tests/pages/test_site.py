@@ -51,6 +51,9 @@ def test_every_notebook_and_report_has_its_page(site):
 def test_a_notebook_shows_its_code_and_the_reference_its_comments(site):
     page = (site / "nbs/metrics/00_choice.html").read_text()
     assert "#|" not in page and "default_exp" not in page and "def</span>" in page
+    # signatures link above the code, and imports are folded
+    assert page.index(f"{MODULE}.html#{MODULE.split('/')[-1]}.credit") < page.index("def</span>")
+    assert "hide_input" in page or "tag_hide-input" in page
     assert f"{MODULE}.html" in page
     text = re.sub("<[^>]+>", "", (site / f"{MODULE}.html").read_text())
     assert "Accuracy of multiple-choice answers" in text and "with its right options" in text
@@ -103,6 +106,11 @@ def fits_a_phone(tab):
     assert tab.js("document.documentElement.scrollWidth") <= 390, tab.js("location.pathname")
 
 
+WORDS = {x: FORMULA for x in ("jackknife", "p-value", "bootstrap")} | {
+    "custom+metric": "docs/extending"
+}
+
+
 def test_the_navigation_leads_to_a_notebook_and_a_search_finds_one(tab):
     tab.open("nbs/index")
     follow(tab, "Core")
@@ -111,9 +119,10 @@ def test_the_navigation_leads_to_a_notebook_and_a_search_finds_one(tab):
     tab.at("nbs/core/00_types")
     assert tab.text("h1").startswith("Types")
     fits_a_phone(tab)
-    tab.open("search", "?q=jackknife")
     found = "[...document.querySelectorAll('#search-results a')].map(a => a.href)"
-    tab.wait(f"{found}.some(link => link.includes('09_uncertainty'))")
+    for words, page in WORDS.items():
+        tab.open("search", f"?q={words}")
+        tab.wait(f"{found}.some(link => link.includes('{page}'))")
 
 
 def test_a_report_shows_its_plot_and_its_table(tab):
