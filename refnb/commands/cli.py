@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from .terminal import *
 from .listing import list_
-from .installing import doctor_, fetch, setup
+from .listing import doctor_, fetch, setup
 from refnb.commands.building import (
     build_altentities_,
     build_expressions_,
@@ -21,12 +21,12 @@ from refnb.commands.building import (
     build_kitmus_,
 )
 from .annotating import annotate_, correct_, resolve_
-from .training import train_
+from .running import train_
 from .running import run_
 from .scoring import score_choice, score_coref_, score_kitmus
-from .comparing import compare_, report_, view_
+from .scoring import compare_, report_, view_
 from .reproducing import reproduce_
-from .exporting import export_
+from .reproducing import export_
 
 # %% ../../nbs/commands/11_cli.ipynb #961d4da0
 COMMANDS: dict[str, Callable | dict[str, Callable]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 import hypothesis
 import psutil
-import refnb.results.notebooks as notebooks
+import refnb.results.printed as notebooks
 from refnb.commands.cli import main
 from refnb.results.printed import DIFFERS
 
@@ -156,7 +156,7 @@ def load_script(path: Path):
 ELSEWHERE = """\
 import sys
 from pathlib import Path
-import refnb.results.notebooks as notebooks
+import refnb.results.printed as notebooks
 real, tables = notebooks.packaged, Path(sys.argv.pop(1))
 notebooks.packaged = lambda name: tables if name == "tables" else real(name)
 from refnb.commands.cli import run
