@@ -37,8 +37,17 @@ PARTLY = ["altentities/table_5_corpus_statistics", "identifyme/table_5_entity_an
 
 
 def table_of(path: Path) -> str:
-    'Tell the table that a notebook makes, as paper/table; "": it is the library\'s.'
+    'Tell the table that a notebook is named by, as paper/table; "": it is the library\'s.'
     return f"{path.parent.name}/{path.stem}" if "tables" in path.parts else ""
+
+
+def tables_of(path: Path) -> list[str]:
+    "Name the tables that a notebook makes, as paper/table."
+    from refnb.results.printed import papers
+
+    paper = path.parent.name
+    also = [table for table, by in papers()[paper].made_with.items() if by == path.stem]
+    return [f"{paper}/{table}" for table in (path.stem, *also)]
 
 
 def as_run(path: Path) -> Path:
@@ -105,14 +114,18 @@ def numbers(path: Path) -> dict[tuple[str, str], str]:
 
 def fault_of(old: Path, new: Path, made: Path) -> str:
     'Tell what a notebook shows or computes that is not what is committed; "": nothing.'
-    name = table_of(old)
-    if not name:
-        cells = zip(shown(old), shown(new), strict=True)
-        differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
-        told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
-        return f"{told}; should it be so: make outputs, and commit" if differs else ""
+    if table_of(old):
+        return next(filter(None, (fault_of_table(name, made) for name in tables_of(old))), "")
+    cells = zip(shown(old), shown(new), strict=True)
+    differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
+    told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
+    return f"{told}; should it be so: make outputs, and commit" if differs else ""
+
+
+def fault_of_table(name: str, made: Path) -> str:
+    'Tell what of a table, paper/table, is not what its report says; "": nothing.'
     if not (made / f"{name}.csv").exists():
-        return "wrote no report"
+        return f"wrote no report of {name}"
     if name in ON_SAMPLE:
         return ""
     both = made / name, ROOT / "reports" / name

@@ -208,7 +208,8 @@ def execute(
             path.write_bytes(nb)
             values = parameters | {"out": str(out)}
             failure = run_notebook(path, run, values, timeout, kernel)
-            paths = [p for p in sorted(out.rglob("*")) if p.is_file()]
+            table = out / name  # the notebook may make another one, too
+            paths = [p for p in sorted(table.parent.glob("*")) if p.stem == table.name]
             files = {p.relative_to(out).as_posix(): p.read_bytes() for p in paths}
             executed = run.read_bytes() if run.exists() else b""
     except OSError as e:

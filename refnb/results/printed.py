@@ -13,6 +13,7 @@ __all__ = ['Unit', 'Rounding', 'OWN_PAPER', 'TAKES', 'Kind', 'DIFFERS', 'Basis',
 import math, ast
 from decimal import Decimal, ROUND_DOWN, ROUND_HALF_UP
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -94,6 +95,7 @@ class Paper(Record):
     cite: str  # how to cite it
     tables: dict[str, Printed]  # by the name of the notebook
     own: dict[str, Printed] = {}  # refnb's further tables on the paper: own_…
+    made_with: dict[str, str] = {}  # a table -> the one whose notebook makes it, too
 
 # %% ../../nbs/results/03_printed.ipynb #49c574d1
 def value_of(cell: float | PrintedValue) -> float:
@@ -141,6 +143,10 @@ def read_paper(path: str | Path) -> Paper:
         if not name.startswith(start):
             why = "is of our own" if name in paper.own else f"has the number {t.number}"
             raise FormatError(f"table {name!r} {why}", str(path), f"call it {start}…")
+    for name in chain(*paper.made_with.items()):
+        if name not in paper.tables:
+            at = f"{path}, field made_with"
+            raise FormatError(f"unknown table {name!r}", at, nearest(name, paper.tables))
     return paper
 
 
@@ -345,6 +351,8 @@ def notebook_of(name: str) -> Path | None:
     "Find the notebook that regenerates a table, paper/table: in your folder of tables, or among the package's."
     paper, _, table = name.partition("/")
     folder = Path(your_folder("tables")) if paper == OWN_PAPER else packaged("tables") / paper
+    if paper in papers():  # one notebook may make several tables
+        table = papers()[paper].made_with.get(table, table)
     path = folder / f"{table}.ipynb"
     return path if path.is_file() else None
 

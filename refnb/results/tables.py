@@ -515,7 +515,8 @@ def about(r: Report) -> str:
 def source_line(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
     is_own, name = r.sample or r.name.split("/")[0] == OWN_PAPER, r.name.partition("/")[2]
-    notebook = f"nbs/tables/{r.name}.ipynb"
+    nb = notebook_of(r.name)
+    notebook = f"nbs/tables/{nb.parent.name}/{nb.name}" if nb else ""
     by = f"[its notebook](../../{notebook})" if not r.unusual else f"`{notebook}`"
     by = "this package" if is_own else by
     of = [", ".join(f"{repo} ({date})" for repo, date in dates_of(r.made_from()).items())]
