@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['LINUX', 'IMPORTED', 'FORK_ENVIRONMENT', 'Fate', 'Executed', 'unfinished', 'notebook_failure', 'Kernel',
            'manager_with', 'import_papermill', 'run_notebook', 'execute', 'work', 'run_notebooks', 'Notebooks',
-           'fate_of_report', 'cannot_write', 'put']
+           'fate_of_report', 'cannot_write', 'put', 'looks_of', 'with_looks']
 
 # %% ../../nbs/results/08_execution.ipynb #dd081900
-import gc, os, shutil, signal, subprocess, sys, tempfile, time
+import gc, json, os, shutil, signal, subprocess, sys, tempfile, time
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
@@ -401,3 +401,32 @@ def put(name: str, files: dict[str, bytes], reports: str | Path) -> None:
         raise cannot_write(e, reports) from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+# %% ../../nbs/results/08_execution.ipynb #0884d47f
+def looks_of(cell: dict[str, Any], picture: str) -> list[dict[str, Any]]:
+    "List what an executed cell showed, as outputs to be committed; `picture` is the address of the report's."
+    out, last = [], "".join(cell["source"]).rstrip().rpartition("\n")[2]
+    for o in cell.get("outputs", ()):
+        data = o.get("data", {})
+        if "image/png" in data:
+            link = {"text/markdown": [f"![the picture]({picture})"]}
+            data = link if last in ("figure", "picture") else {}
+        if data:
+            out.append({"data": data, "metadata": {}, "output_type": "display_data"})
+        elif o.get("name") == "stdout":
+            out.append({"name": "stdout", "output_type": "stream", "text": o["text"]})
+    return out
+
+
+def with_looks(notebook: bytes, executed: bytes, picture: str) -> bytes:
+    "Put what an executed notebook showed into the notebook, but for cells that are tagged `texts`."
+    nb, added = json.loads(notebook), {"injected-parameters", "papermill-error-cell-tag"}
+
+    def tags(cell: dict[str, Any]) -> set[str]:
+        return {*cell["metadata"].get("tags", ())}
+
+    ran = [c for c in json.loads(executed)["cells"] if not tags(c) & added]
+    for cell, done in zip(nb["cells"], ran, strict=True):
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [] if "texts" in tags(cell) else looks_of(done, picture)
+    return json.dumps(nb, indent=1, ensure_ascii=False).encode() + b"\n"

@@ -36,7 +36,7 @@ from .printed import parameters_of, printed, read_notebook, table_names
 from .tables import sha256, values_id
 from .board import Board, board, read_provenance, stale, write_board
 from .execution import Executed, Fate, Notebooks, cannot_write, execute
-from .execution import fate_of_report, put
+from .execution import fate_of_report, put, with_looks
 
 # %% ../../nbs/results/09_reproduce.ipynb #dd8f340c
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
@@ -437,8 +437,20 @@ class BatchRecord:
         if not executed.failure:
             self.last[job.name] = surroundings(job, self.s, self.place, self.code)
             write_atomic(self.file, msgspec.json.encode(self.last))
+            if step.state != "kept":
+                self.keep_looks(job, executed.notebook)
         at = f"[{self.made}/{self.todo}]"
         self.say(f"{at} {job.name}: {step.said} ({executed.seconds:.1f} s)")
+
+    def keep_looks(self, job: TableJob, executed: bytes) -> None:
+        "Put what a notebook showed into it, where its report is a checkout's, and nobody has changed it since."
+        path = notebook_of(job.name)
+        committed = self.place == packaged("reports").resolve()
+        if committed and path and path.is_relative_to(packaged("tables")):
+            picture = f"../../../reports/{path.parent.name}/{path.stem}.png"
+            new = with_looks(job.notebook, executed, picture)
+            if path.read_bytes() == job.notebook != new:
+                write_atomic(path, new)
 
 # %% ../../nbs/results/09_reproduce.ipynb #8d00a0eb
 class Stopped(RefnbError):
