@@ -28,16 +28,9 @@ from refnb.results.papers.altentities_labels import (
     corpus_here,
     words_in_common,
 )
-from refnb.results.papers.altentities_labels import (
-    SheetRow,
-    answers_that_earned,
-    read_labels,
-    shares_by_hand,
-    the_labelling,
-    write_labellings,
-)
-from refnb.results.printed import notebook_of
-from refnb.results.printed import printed, table_names
+from refnb.results.papers.altentities_labels import SheetRow, answers_that_earned, read_labels
+from refnb.results.papers.altentities_labels import shares_by_hand, the_labelling, write_labellings
+from refnb.results.printed import notebook_of, printed, table_names
 from results_reports import cells_of_report
 
 TABLES = [n for n in table_names() if n.startswith("altentities/")]
