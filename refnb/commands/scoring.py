@@ -113,7 +113,7 @@ def print_groups(groups: dict[str, dict]):
         rows.append(row)
     print_table(rows)
 
-# %% ../../nbs/commands/04_scoring.ipynb #0f30c121
+
 _METRIC = (
     "additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a number; "
     "repeatable"
@@ -167,7 +167,7 @@ def coref_json(scores: dict) -> dict:
     percent = {m: {k: 100 * v for k, v in s._asdict().items()} for m, s in scores.items()}
     return {m: {"f1": x["f1"]} if m == "conll" else x for m, x in percent.items()}
 
-# %% ../../nbs/commands/04_scoring.ipynb #f70df8b9
+
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
 _GOLD = "documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank or BookNLP; plain or .gz"
 _PREDICTED = "documents with predicted clusters, in any of these formats; matched by doc_key"

@@ -267,7 +267,7 @@ class Scores:
         about = html.escape(f"{title}, 95 % intervals over documents. {self.warning}")
         return f"<p>{about}</p>{table.to_html()}"
 
-# %% ../../nbs/results/00_scores.ipynb #b8c3f451
+
 def score(
     source,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
     by: str | Iterable[str] | None = None,  # a field of the questions, or several
