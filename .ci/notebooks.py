@@ -2,10 +2,10 @@
 nbdev's test, whose outputs must be those that are committed, and the tables', whose numbers must be
 those of the committed reports where these were made from the same inputs.
 
-`python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. `--save` keeps new outputs;
-those of a table only if it is named, and of them the report and a link to its picture, for others may
-show texts of others. Tables are computed from the summaries of runs that are committed: `make
-test-full` makes the runs, too, and runs each table by `refnb reproduce`."""
+`python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. `--save` keeps new outputs
+of the library's; those of a table are kept by `refnb reproduce`. Tables are computed from the
+summaries of runs that are committed: `make test-full` makes the runs, too, and runs each table by
+`refnb reproduce`."""
 
 import csv
 import gc
@@ -37,8 +37,17 @@ PARTLY = ["altentities/table_5_corpus_statistics", "identifyme/table_5_entity_an
 
 
 def table_of(path: Path) -> str:
-    'Tell the table that a notebook makes, as paper/table; "": it is the library\'s.'
+    'Tell the table that a notebook is named by, as paper/table; "": it is the library\'s.'
     return f"{path.parent.name}/{path.stem}" if "tables" in path.parts else ""
+
+
+def tables_of(path: Path) -> list[str]:
+    "Name the tables that a notebook makes, as paper/table."
+    from refnb.results.printed import papers
+
+    paper = path.parent.name
+    also = [table for table, by in papers()[paper].made_with.items() if by == path.stem]
+    return [f"{paper}/{table}" for table in (path.stem, *also)]
 
 
 def as_run(path: Path) -> Path:
@@ -105,14 +114,18 @@ def numbers(path: Path) -> dict[tuple[str, str], str]:
 
 def fault_of(old: Path, new: Path, made: Path) -> str:
     'Tell what a notebook shows or computes that is not what is committed; "": nothing.'
-    name = table_of(old)
-    if not name:
-        cells = zip(shown(old), shown(new), strict=True)
-        differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
-        told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
-        return f"{told}; should it be so: make outputs, and commit" if differs else ""
+    if table_of(old):
+        return next(filter(None, (fault_of_table(name, made) for name in tables_of(old))), "")
+    cells = zip(shown(old), shown(new), strict=True)
+    differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
+    told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
+    return f"{told}; should it be so: make outputs, and commit" if differs else ""
+
+
+def fault_of_table(name: str, made: Path) -> str:
+    'Tell what of a table, paper/table, is not what its report says; "": nothing.'
     if not (made / f"{name}.csv").exists():
-        return "wrote no report"
+        return f"wrote no report of {name}"
     if name in ON_SAMPLE:
         return ""
     both = made / name, ROOT / "reports" / name
@@ -129,22 +142,6 @@ def fault_of(old: Path, new: Path, made: Path) -> str:
     return told if differs else ""
 
 
-def save_table(old: Path, new: Path) -> None:
-    "Put the report and a link to its picture into a table's notebook."
-    nb, ran = (json.loads(path.read_text()) for path in (old, new))
-    link = f"![the picture](../../../reports/{table_of(old)}.png)"
-    for cell, done in zip(nb["cells"], ran["cells"], strict=True):
-        shows = "".join(cell["source"]).rpartition("\n")[2] in ("report", "figure", "picture")
-        if cell["cell_type"] == "code":
-            cell["outputs"] = []
-        for data in [o.get("data", {}) for o in done["outputs"]] if shows else []:
-            data = {"text/markdown": [link]} if "image/png" in data else data
-            if "text/markdown" in data:
-                output = {"data": data, "metadata": {}, "output_type": "display_data"}
-                cell["outputs"].append(output)
-    old.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n")
-
-
 def main(save: bool, names: list[str]) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy, made = Path(tmp) / "copy", Path(tmp) / "made"
@@ -154,8 +151,6 @@ def main(save: bool, names: list[str]) -> int:
             shutil.copy(path, to)
         os.chdir(copy)
         os.environ |= {f"REFNB_{k}": str(copy / k.lower()) for k in ("REPORTS", "RUNS", "CACHE")}
-        if save:  # a table may need more of a run than its summary
-            os.environ["REFNB_RUNS"] = str(ROOT / "runs")
         os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         os.environ |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
         todo = [p for p in (copy / "nbs").rglob("*.ipynb") if not names or p.stem in names]
@@ -172,8 +167,6 @@ def main(save: bool, names: list[str]) -> int:
                 faults += [f"{old.relative_to(ROOT)}: {fault}"] if fault else []
             elif not table_of(old):
                 shutil.copy(new, old)
-            elif names:
-                save_table(old, as_run(new))
     if save:
         write_readme()
     print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)

@@ -66,7 +66,7 @@ ROOMS = {
     "models": "Whoever answers: language models, coreference systems, pair models, rules, programs.",
     "results": "Tables with printed numbers beside computed ones, the board, and pages to look at.",
     "commands": "The command line.",
-    "tables": "One notebook for each table of the four papers.",
+    "tables": "Notebooks that regenerate the tables of the four papers.",
 }
 ABOVE = {  # what the bar at the top of a page shows
     "Results": ["/reports/README", "/docs/pages/figures", "/docs/examples"],

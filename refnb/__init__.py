@@ -40,7 +40,7 @@ __all__ = []
 # %% ../nbs/results/13_root.ipynb #4e8f3815
 __version__ = "0.4.0"
 
-# %% ../nbs/results/13_root.ipynb #fd1c2aa0
+# %% ../nbs/results/13_root.ipynb #0dc1ebad
 _NAMES = {
     "Question": "core.types",
     "Answer": "core.types",
@@ -92,6 +92,6 @@ def __getattr__(name: str):
 
     return with_parameters(getattr(importlib.import_module(f"refnb.{module}"), attr or name))
 
-# %% ../nbs/results/13_root.ipynb #b11c4d33
+
 def __dir__():
     return sorted(__all__)

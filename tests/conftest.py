@@ -5,7 +5,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from refnb.core.settings import load_settings
-from refnb.results.notebooks import notebook_of
+from refnb.results.printed import notebook_of
 from refnb.results.reproduce import BatchRuns, table_job
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 

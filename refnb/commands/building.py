@@ -13,7 +13,7 @@ import msgspec
 from ..core.types import CallError, DataError, Question
 from .terminal import *
 
-# %% ../../nbs/commands/03_building.ipynb #794a3bae
+# %% ../../nbs/commands/03_building.ipynb #ee2823d1
 _FILE = "output file of questions (JSONL); without it, only statistics are printed"
 _CORPUS = "a corpus (`refnb list corpora`), or a file of documents with clusters"
 _BUILT = "released: as the authors' code, random streams included; paper: as the paper's text, where they differ"
@@ -31,7 +31,7 @@ def write_questions(out: str, questions: list[Question]) -> str:
     write_jsonl(out, questions, canary=True)
     return f" in {out}"
 
-# %% ../../nbs/commands/03_building.ipynb #f501e92e
+
 _NAMES = "names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default: given, if the documents have any"
 _SPLIT = "questions to write: test, dev, all (both), or random0 to random9"
 _RULES = settings_option("change a rule: window=5, options=4, context=200, seed=1, …")
@@ -74,7 +74,7 @@ def build_identifyme_(
         echo(f"left out: {key}: {why}")
     echo(f"{len(questions)} questions{where}")
 
-
+# %% ../../nbs/commands/03_building.ipynb #2e9714d7
 def build_filter_(
     out: File = "",
     corpus: CorpusOption = "sample",

@@ -5,30 +5,22 @@
 # %% auto #0
 __all__ = ['COMMANDS', 'GROUPS', 'app', 'main', 'run']
 
-# %% ../../nbs/commands/11_cli.ipynb #1c9156f2
+# %% ../../nbs/commands/11_cli.ipynb #accd0477
 import os, signal, sys
 from collections.abc import Callable
 from typing import Annotated
 import typer
 from .terminal import *
-from .listing import list_
-from .installing import doctor_, fetch, setup
-from refnb.commands.building import (
-    build_altentities_,
-    build_expressions_,
-    build_filter_,
-    build_identifyme_,
-    build_kitmus_,
-)
+from .listing import doctor_, fetch, list_, setup
+from .building import build_altentities_, build_expressions_, build_filter_
+from .building import build_identifyme_, build_kitmus_
 from .annotating import annotate_, correct_, resolve_
-from .training import train_
-from .running import run_
-from .scoring import score_choice, score_coref_, score_kitmus
-from .comparing import compare_, report_, view_
-from .reproducing import reproduce_
-from .exporting import export_
+from .running import run_, train_
+from .scoring import compare_, report_, score_choice, score_coref_, score_kitmus
+from .scoring import view_
+from .reproducing import export_, reproduce_
 
-# %% ../../nbs/commands/11_cli.ipynb #961d4da0
+# %% ../../nbs/commands/11_cli.ipynb #2e22bc7e
 COMMANDS: dict[str, Callable | dict[str, Callable]] = {
     "doctor": doctor_,
     "list": list_,
@@ -80,7 +72,7 @@ for _name, _f in COMMANDS.items():
     else:
         app.command(_name)(_f)
 
-# %% ../../nbs/commands/11_cli.ipynb #1c0cb4ab
+
 def _version(wanted: bool):
     "Print the version, and end."
     if wanted:

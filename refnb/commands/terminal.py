@@ -70,7 +70,7 @@ def as_fields(set_: list[str], about: str, *structs: type) -> dict[str, Any]:
             raise CallError(f"{name} cannot be {text!r} ({e})", "--set") from None
     return out
 
-# %% ../../nbs/commands/00_terminal.ipynb #6eba2c97
+# %% ../../nbs/commands/00_terminal.ipynb #5720ba18
 def echo(*lines: str, to: Any = None):
     "Print lines; words of others cannot steer the terminal or end a line, and a closed pipe is no error."
     try:
@@ -88,7 +88,7 @@ def messages(json: bool) -> Callable[[str], None]:
     "Choose where messages go: to standard error beside JSON."
     return (lambda line: echo(line, to=sys.stderr)) if json else echo
 
-
+# %% ../../nbs/commands/00_terminal.ipynb #d91e296b
 def print_json(value: dict | list):
     "Print an object as JSON in ASCII; what is not a number is null."
     from json import dumps

@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import pandas as pd
-from ..benchmarks.tasks import Task, find_task, tasks, the_card
 from ..core.runs import RunInfo
 from ..core.settings import Settings, load_settings
-from ..core.summaries import places_of_summaries, read_outline, split_hash
-from ..core.summaries import summaries_folder
+from ..core.summaries import places_of_summaries, read_outline, split_hash, summaries_folder
 from ..core.types import CallError, DataError, nearest
 from ..metrics.choice import labels
 from ..metrics.comparisons import holm
 from ..metrics.uncertainty import Interval, cluster_interval, paired_difference
+from ..benchmarks.tasks import Task, find_task, tasks, the_card
 from ..models.registry import is_system, system_names, system_title
-from .cluster_scores import document_scores, run_counts
+from .scores import Missing, document_scores, outcomes_on, run_counts, run_outcomes
+from .scores import shared_credits
 from .plots import dots
-from .scores import Missing, outcomes_on, run_outcomes, shared_credits
 from .tables import Report
 
 # %% ../../nbs/results/14_leaderboard.ipynb #39c23fad

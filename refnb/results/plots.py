@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TYPE_CHECKING
 import numpy as np
 from ..core.types import need
 from ..core.looks import INK
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# %% ../../nbs/results/07_plots.ipynb #d66db4eb
+# %% ../../nbs/results/07_plots.ipynb #4b6fc349
 GREY, _BAND, RED = "#8a8a8a", "#f4f4f4", "#b00020"
 COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
@@ -58,7 +58,7 @@ def mark(k: int, size: float = 7) -> dict[str, Any]:
         "markeredgewidth": 0.9,
     }
 
-# %% ../../nbs/results/07_plots.ipynb #611104c1
+
 def bar_style(k: int) -> dict[str, Any]:
     "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
     return {

@@ -5,41 +5,29 @@
 # %% auto #0
 __all__ = ['Metric', 'Missing', 'the_usual', 'runs_here', 'run_outcomes', 'outcomes_on', 'no_run', 'split_run_name',
            'questions_beside', 'questions_of_run', 'as_outcomes', 'sampled_of', 'sampled_words', 'find_metric',
-           'measured', 'metric_interval', 'Scores', 'score', 'SharedCredits', 'shared_credits', 'Comparison', 'compare']
+           'measured', 'metric_interval', 'Scores', 'score', 'SharedCredits', 'shared_credits', 'Comparison', 'compare',
+           'run_counts', 'pooled', 'document_scores']
 
-# %% ../../nbs/results/00_scores.ipynb #bb710ee8
+# %% ../../nbs/results/00_scores.ipynb #cf59ff60
 import html
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 import pandas as pd
-from ..core.types import CallError, DataError, Lack, Question, RefnbError, nearest
+from ..core.types import CallError, DataError, Lack, Prf, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
 from ..core.runs import Run, RunInfo
-from refnb.core.summaries import (
-    current_runs,
-    find_runs,
-    places_of_summaries,
-    several_runs,
-    split_hash,
-    the_summary,
-)
+from ..core.summaries import SUMMARY, Summary, current_runs, find_runs, places_of_summaries
+from ..core.summaries import read_summary, several_runs, split_hash, the_summary
 from ..core.escaping import inert
 from ..metrics.choice import ScoreMode, counted, labels, outcomes, outcomes_of_summary
-from refnb.metrics.uncertainty import (
-    Difference,
-    Interval,
-    McNemar,
-    cluster_interval,
-    jackknife_interval,
-    mcnemar,
-    paired_difference,
-    permutation_p,
-    written_p,
-)
+from ..metrics.uncertainty import Difference, Interval, McNemar, cluster_interval
+from ..metrics.uncertainty import jackknife_interval, mcnemar, paired_difference
+from ..metrics.uncertainty import permutation_p, written_p
 from ..metrics.samples import Sampled, score_samples
+from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
 from ..benchmarks.tasks import find_task, is_task, task_is_here, the_card
 from ..benchmarks.given.tasks import as_task
 from ..models.registry import find_system, is_system
@@ -279,7 +267,7 @@ class Scores:
         about = html.escape(f"{title}, 95 % intervals over documents. {self.warning}")
         return f"<p>{about}</p>{table.to_html()}"
 
-# %% ../../nbs/results/00_scores.ipynb #b8c3f451
+
 def score(
     source,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
     by: str | Iterable[str] | None = None,  # a field of the questions, or several
@@ -428,3 +416,34 @@ def compare(
         mcnemar(first, second) if {*first, *second} <= {0.0, 1.0} else None,
         shared,
     )
+
+# %% ../../nbs/results/00_scores.ipynb #0ab5cb30
+def run_counts(system: str, task: str, s: Settings | None = None) -> Summary | None:
+    """Find what a coreference system (its name, or system@hash) scored on a task, with counts per book;
+    None: there is no run."""
+    s = s or load_settings()
+    of_yours = (r.folder / SUMMARY for r in runs_here(system, task, s))
+    if path := next(filter(Path.exists, of_yours), None):
+        return read_summary(path)
+    found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
+    return found[1] if found else None
+
+
+def pooled(counts: dict, setting: str, books: Iterable[str] | None = None) -> dict[str, Prf]:
+    """Compute scores of several books together from their summed counts (book -> setting -> metric -> counts).
+    `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its
+    three parts are."""
+    chosen = [counts[b][setting] for b in (counts if books is None else books)]
+    summed = {}
+    for metric in chosen[0] if chosen else ():
+        kind = LinkCounts if metric == "blanc" else Counts
+        summed[metric] = as_prf(add(kind(*c[metric]) for c in chosen))
+    return with_conll(summed)
+
+
+def document_scores(summary: Summary) -> tuple[str, dict[str, float]]:
+    "Return the setting of a summary's counts, and the CoNLL F1 of each document; none without gold clusters."
+    counts = summary.counts
+    setting = next((x for settings in counts.values() for x in settings), "")
+    found = {d: pooled(counts, setting, [d]).get("conll") for d in counts if setting in counts[d]}
+    return setting, {d: score.f1 for d, score in found.items() if score}

@@ -15,7 +15,7 @@ from refnb.metrics.windows import split
 from refnb.models.published.clusters import replay_clusters
 from refnb.models.rules.clusters import pattern_matching
 from refnb.models.running import run
-from refnb.results.cluster_scores import pooled, run_counts
+from refnb.results.scores import pooled, run_counts
 from tools import DATA
 
 SYSTEMS = ("off_the_shelf/booknlp", "off_the_shelf/maverick_xl", "finetuned_bookcoref/maverick_xl")

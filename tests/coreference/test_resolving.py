@@ -13,7 +13,7 @@ from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, FormatError, Span
 from refnb.models.coreference.resolvers import clusters_of_many, predicted
 from refnb.models.pairs.encoders import tiny_encoder
-from refnb.results.cluster_scores import pooled, run_counts
+from refnb.results.scores import pooled, run_counts
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
 

@@ -24,7 +24,7 @@ from refnb.models.language.models import LanguageModel
 from refnb.models.live.canaries import Proof
 from refnb.models.systems import Failure
 from refnb.results import board, notebooks
-from refnb.results.papers import altentities_sheets
+from refnb.results.papers import altentities_labels
 from refnb.results.printed import read_paper
 
 
@@ -338,7 +338,7 @@ READERS = {
         lambda path: annotation_page.read_annotations(path, DRAFTS),
     ),
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
-    "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
+    "labels by hand": Reader(LABELS, lambda path: altentities_labels.read_labels(path, "right")),
     "denylist": Reader(b"# words\nbad word\nworse\n", entities.read_denied),
     "kitmus gold": Reader(TEXTS, lambda path: read_items(path, ["choice"])),
     "kitmus predictions": of_bytes(TEXTS, of_predictions),

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 import hypothesis
 import psutil
-import refnb.results.notebooks as notebooks
 from refnb.commands.cli import main
+from refnb.results import printed
 from refnb.results.printed import DIFFERS
 
 ROOT = Path(__file__).parents[2]
@@ -92,9 +92,9 @@ def install(folder: Path, name: str, nb: dict | str) -> Path:
 
 def look_in(monkeypatch, folder: Path):
     "Have refnb look for tables' notebooks in this folder, in this process."
-    real = notebooks.packaged
+    real = printed.packaged
     monkeypatch.setattr(
-        notebooks, "packaged", lambda name: folder if name == "tables" else real(name)
+        printed, "packaged", lambda name: folder if name == "tables" else real(name)
     )
 
 
@@ -156,9 +156,9 @@ def load_script(path: Path):
 ELSEWHERE = """\
 import sys
 from pathlib import Path
-import refnb.results.notebooks as notebooks
-real, tables = notebooks.packaged, Path(sys.argv.pop(1))
-notebooks.packaged = lambda name: tables if name == "tables" else real(name)
+from refnb.results import printed
+real, tables = printed.packaged, Path(sys.argv.pop(1))
+printed.packaged = lambda name: tables if name == "tables" else real(name)
 from refnb.commands.cli import run
 run()"""
 

@@ -20,7 +20,7 @@ from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.models.registry import find_system
 from refnb.benchmarks.run_summaries import write_run_summary
 from refnb.results.papers.altentities import columns_of
-from refnb.results.papers.altentities_rules import (
+from refnb.results.papers.altentities_labels import (
     ERROR_RULES,
     SAMPLE_TASK,
     categories_by_rule,
@@ -28,16 +28,9 @@ from refnb.results.papers.altentities_rules import (
     corpus_here,
     words_in_common,
 )
-from refnb.results.papers.altentities_sheets import (
-    SheetRow,
-    answers_that_earned,
-    read_labels,
-    shares_by_hand,
-    the_labelling,
-    write_labellings,
-)
-from refnb.results.notebooks import notebook_of
-from refnb.results.printed import printed, table_names
+from refnb.results.papers.altentities_labels import SheetRow, answers_that_earned, read_labels
+from refnb.results.papers.altentities_labels import shares_by_hand, the_labelling, write_labellings
+from refnb.results.printed import notebook_of, printed, table_names
 from results_reports import cells_of_report
 
 TABLES = [n for n in table_names() if n.startswith("altentities/")]

@@ -8,6 +8,7 @@ from refnb.core.hub import the_hub_file
 from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.upstream import files_of
+from refnb.results import reproduce as batches
 from refnb.results.printed import table_names
 import tools
 from results_reports import (
@@ -483,6 +484,23 @@ def test_parameters_of_ones_own_leave_the_reports_as_they_are(home):
     assert numbers(own, A)["a"] == "2"
     assert report_files(reports, A) == before and (reports / "README.md").read_bytes() == page
     assert reproduce() == {A: "unchanged"}
+
+
+def test_in_a_checkout_a_batch_puts_what_a_notebook_showed_into_it(home, monkeypatch):
+    of_others = tools.cell("print('a text of others')", "texts")
+    path = install(home / "tables", A, table(A, "print('seen')", of_others))
+    before = path.read_bytes()
+    assert reproduce(A) == {A: "new"} and path.read_bytes() == before
+    checkout = {name: home / name for name in ("tables", "reports")}
+    real = batches.packaged
+    monkeypatch.setattr(batches, "packaged", lambda name: checkout.get(name) or real(name))
+    assert reproduce(A, "-p", "value=2") == {A: "new"} and path.read_bytes() == before
+    assert reproduce(A, "--force") == {A: "changed"}
+    cells = json.loads(path.read_text())["cells"]
+    assert cells[1]["outputs"] == [{"name": "stdout", "output_type": "stream", "text": ["seen\n"]}]
+    assert [bool(c["outputs"]) for c in cells] == [False, True, False, True]
+    assert [c["source"] for c in cells] == [c["source"] for c in json.loads(before)["cells"]]
+    assert reproduce(A) == {A: "unchanged"}
 
 
 # Parameters

@@ -29,7 +29,7 @@ from refnb.core.reading import write_documents
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, Span
 from refnb.core.upstream import files_of, get
-from refnb.results.notebooks import notebook_of, read_notebook
+from refnb.results.printed import notebook_of, read_notebook
 from results_reports import cells_of_report
 from tools import ROOT
 

@@ -8,7 +8,7 @@ import pytest
 import tools
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.runs import load_run
-from refnb.results.notebooks import notebook_of
+from refnb.results.printed import notebook_of
 from results_reports import report_files, whole_report
 from tools import A, B, install, table
 

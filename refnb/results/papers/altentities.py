@@ -10,24 +10,19 @@ __all__ = ['SAMPLE_TASK', 'PAPER_MODELS', 'columns_of', 'runs_of_columns', 'row_
 # %% ../../../nbs/results/papers/01_altentities.ipynb #f12baaf2
 import math, re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from ...core.types import CallError, nearest
 from ...core.settings import Settings
 from ...core.summaries import find_runs, find_summaries, places_of_summaries
 from ...metrics.uncertainty import Interval
-from refnb.benchmarks.altentities.questions import (
-    ALTENTITIES_SPLITS,
-    DOMAINS,
-    altentities_task,
-    paper_domain,
-    settings_of,
-)
-from ..scores import run_outcomes
+from ...benchmarks.altentities.questions import ALTENTITIES_SPLITS, DOMAINS, altentities_task
+from ...benchmarks.altentities.questions import paper_domain, settings_of
 from ...models.pairs.heads import trained_systems
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
+from ..scores import run_outcomes
 from ..plots import INK, PUBLISHED, dots, printed_series
 from ..printed import as_printed
 from ..tables import Report
@@ -35,7 +30,7 @@ from ..tables import Report
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #23b6737c
+# %% ../../../nbs/results/papers/01_altentities.ipynb #af72afab
 SAMPLE_TASK = "sample/altentities"
 
 
@@ -54,19 +49,19 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
             columns[f"{paper_domain(domain)} / {setting}"] = at
     return columns
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #4bb85323
+
 def runs_of_columns(task: str, systems: Sequence[str]) -> dict[str, list[str]]:
     "List the runs that a table of the paper reads, by task: of Tables 7 and 14 those of all columns."
     whole = task in [f"altentities/{split}" for split in ("test", "dev")]
     tasks = [t for t, _ in columns_of(task).values()] if whole else [task]
     return {t: list(systems) for t in tasks}
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #ebc925fe
+
 def row_title(system: str) -> str:
     "Return the title of a system's row in a table, whichever of its runs is shown."
     return system_title(system.partition("@")[0])
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #caef64e3
+# %% ../../../nbs/results/papers/01_altentities.ipynb #8208042c
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     """List all runs and summaries (system@hash) of a trained system on a task, runs first and the newest first, with
     the tasks of each one's training."""
@@ -93,7 +88,7 @@ def the_run(system: str, task: str, s: Settings) -> str | None:
             return name
     return None
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #10ed974c
+
 def cells_answered(
     systems: Iterable[str], task: str, s: Settings, report: Report
 ) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
@@ -112,7 +107,7 @@ def cells_answered(
             out.setdefault(name, {})[column] = o.reset_index(drop=True), run_used
     return out
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #eb925fa7
+# %% ../../../nbs/results/papers/01_altentities.ipynb #91077503
 class PaperModel(NamedTuple):
     "A model of the paper."
 
@@ -128,7 +123,7 @@ PAPER_MODELS = {
     "T5": PaperModel("t5", "t5"),
 }
 
-# %% ../../../nbs/results/papers/01_altentities.ipynb #dfc3f705
+
 def other_weights(run: str, task: str, s: Settings) -> str:
     "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
     systems, found = trained_systems(), run_outcomes(run, task, s)

@@ -8,15 +8,15 @@ __all__ = ['run_lack', 'BookRows', 'bars']
 # %% ../../../nbs/results/papers/04_bookcoref.ipynb #11caaec3
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, TYPE_CHECKING
 from ...core.types import Lack, Prf
 from ...core.settings import Settings
 from ...core.hub import hub_lack
 from ...core.summaries import Summary
-from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
 from ...models.published.clusters import NAMED_BOOK, released_lack
 from ...models.registry import system_title
+from ..scores import pooled, run_counts
 from ..plots import RED, bar_style, figure
 from ..tables import Report
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 import pandas as pd
 from ...core.settings import Settings
-from ..scores import outcomes_on
 from ...models.registry import system_title
+from ..scores import outcomes_on
 from ..tables import Report
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #d17c188b

@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 from ...core.types import Lack
 from ...core.settings import Settings
 from ...core.upstream import local_path
-
 from ...core.summaries import find_summaries, places_of_summaries, read_summary, the_summary
 from ...metrics.antecedents import Links, Together, together
 from ...models.published.kitmus import Scored, counted_links, kitmus_scores, runs_of
@@ -23,7 +22,7 @@ from ...models.registry import entries_of
 from ..scores import the_usual
 from ..tables import Report
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #e3285b8e
+# %% ../../../nbs/results/papers/05_kitmus.ipynb #46823d48
 def folder_of(title: str) -> str:
     "Return the name of a system in the release's folders from its title in a table."
     return next(
@@ -32,7 +31,7 @@ def folder_of(title: str) -> str:
         if e.data.get("title") == title
     )
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #9504463c
+
 NOT_RELEASED = Lack(
     "task", "the release has no predictions of this system on these texts", needs="unreleased"
 )
@@ -48,7 +47,7 @@ def predictions_lack(model: str, task: str, scored: Scored, s: Settings) -> Lack
     what = f"{max(here, len(scored.runs))} of {scored.listed} released files are here"
     return Lack("files", what, "refnb fetch kitmus-predictions", "kitmus-predictions")
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #a4c85e01
+# %% ../../../nbs/results/papers/05_kitmus.ipynb #50929ab1
 class Runs(NamedTuple):
     "The runs of a system on a task, or why there is no score."
 
@@ -56,7 +55,7 @@ class Runs(NamedTuple):
     names: Sequence[str] = ()  # system@hash of each
     lack: Lack | None = None  # why there is no score
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #61b94e08
+
 def published_runs(title: str, task: str, s: Settings) -> Runs:
     "Find the released runs of a system by its title in a table."
     model = folder_of(title)
@@ -149,7 +148,7 @@ def add_cell(
         report.runs[f"{task}:{system}"] = hash
     return t
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #8ac8f0f8
+# %% ../../../nbs/results/papers/05_kitmus.ipynb #e7f1de84
 OUR_ROWS = "ours / "  # begins the row of a system of this package
 NOT_ASKED = "these systems answered the release's texts, not the sample"
 
@@ -164,7 +163,7 @@ def runs_by_row(
     rows |= {t: partial(published_runs, f"{before}{t}") for t in titles}
     return rows | {f"{OUR_ROWS}{x}": partial(own_runs, x) for x in own_systems}
 
-# %% ../../../nbs/results/papers/05_kitmus.ipynb #56a20a1e
+
 def add_systems(
     report: Report,  # a Report, whose columns are numbers of entities
     titles: Sequence[str],  # of published systems
