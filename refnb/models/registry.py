@@ -38,15 +38,15 @@ class Entry(NamedTuple):
 SYSTEM_KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
-    "answer-key": "refnb.models.rules.kitmus:AnswerKey",
+    "answer-key": "refnb.models.rules:AnswerKey",
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:LanguageModelSystem",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
     "coreference": "refnb.models.coreference.systems:CorefSystem",
-    "live": "refnb.models.live.systems:LiveSystem",
-    "published": "refnb.models.published.choice:PublishedSystem",
-    "published-clusters": "refnb.models.published.clusters:PublishedClusterSystem",
-    "published-kitmus": "refnb.models.published.kitmus:PublishedLinks",
+    "live": "refnb.models.live:LiveSystem",
+    "published": "refnb.models.published.answers:PublishedSystem",
+    "published-clusters": "refnb.models.published.answers:PublishedClusterSystem",
+    "published-kitmus": "refnb.models.published.answers:PublishedLinks",
 }
 # names without an entry, PREFIX/…: prefix -> module:callable of a name, changed settings and the settings
 # of refnb; all other prefixes are providers of language models

@@ -15,7 +15,7 @@ from ...core.hub import hub_lack
 from ...core.summaries import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
-from ...models.published.clusters import NAMED_BOOK, released_lack
+from ...models.published.answers import NAMED_BOOK, released_lack
 from ...models.registry import system_title
 from ..plots import RED, bar_style, figure
 from ..tables import Report
