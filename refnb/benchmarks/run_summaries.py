@@ -5,24 +5,18 @@
 # %% auto #0
 __all__ = ['WITHOUT_SINGLETONS', 'predicted_documents', 'gold_of_score', 'write_run_summary', 'has_summary']
 
-# %% ../../nbs/benchmarks/02_run_summaries.ipynb #d0f258f4
+# %% ../../nbs/benchmarks/02_run_summaries.ipynb #94293470
 from collections.abc import Sequence
 from pathlib import Path
 from ..core.types import DataError, FormatError
 from ..core.documents import Document
 from ..core.runs import Run, clusters_id
-from refnb.core.summaries import (
-    SUMMARY,
-    find_summaries,
-    outline_of,
-    read_summary,
-    write_outline,
-    write_summary,
-)
+from ..core.summaries import SUMMARY, find_summaries, outline_of, read_summary, write_outline
+from ..core.summaries import write_summary
 from ..metrics.choice import credit
 from .tasks import Task, find_task
 
-# %% ../../nbs/benchmarks/02_run_summaries.ipynb #ea1220d1
+# %% ../../nbs/benchmarks/02_run_summaries.ipynb #b056e8d5
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the task's documents that it covers."
     answers = run.answers()
@@ -44,7 +38,7 @@ def gold_of_score(task: Task) -> dict[str, str]:
     ids = {k: clusters_id(d) for k, d in task.gold.items()}
     return ids | ({} if task.card.singletons else WITHOUT_SINGLETONS)
 
-
+# %% ../../nbs/benchmarks/02_run_summaries.ipynb #7742144a
 def write_run_summary(
     run: Run, task: Task, cost: dict[str, float | str] | None = None
 ) -> Path | None:

@@ -5,31 +5,23 @@
 # %% auto #0
 __all__ = ['input_line', 'read_answer', 'Process', 'CommandEntry', 'CommandSystem', 'make_command', 'named_command']
 
-# %% ../../nbs/models/04_command.ipynb #72abdc3b
+# %% ../../nbs/models/04_command.ipynb #3506814a
 import hashlib, queue, shlex, shutil, subprocess, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 import msgspec
 from ..core.types import Answer, CallError, DataError, Lack, Question, Record, Span
 from ..core.documents import Clusters, Document
-from ..core.extensions import named_object
 from ..core.runs import ClusterAnswer
-from ..benchmarks.tasks import Shape, Task
-from refnb.models.systems import (
-    BaseSystem,
-    Failure,
-    Identity,
-    System,
-    SystemAnswer,
-    as_answer,
-    variant_name,
-)
 from ..core.settings import Settings, changed_record, differing
-from .registry import Entry, record_of
+from ..benchmarks.tasks import Shape, Task
+from .systems import BaseSystem, Failure, Identity, System, SystemAnswer, as_answer
+from .systems import variant_name
 from .environments import the_environment
+from .registry import Entry, record_of
 
 # %% ../../nbs/models/04_command.ipynb #3452f724
 def input_line(
@@ -79,10 +71,8 @@ def read_answer(
             clusters_answer = msgspec.convert({"id": key, **fields}, of_document)
             for s in chain.from_iterable(clusters_answer.clusters):
                 if not 0 <= s.start <= s.end < item.size:
-                    what = (
-                        f"answered with {list(s)}, which is not a span of the {item.size:,} tokens"
-                    )
-                    raise DataError(what, at)
+                    span = f"{list(s)}, which is not a span of the {item.size:,} tokens"
+                    raise DataError(f"answered with {span}", at)
             if len(clusters_answer.names) not in (0, len(clusters_answer.clusters)):
                 n, many = len(clusters_answer.names), len(clusters_answer.clusters)
                 raise DataError(f"gave {n} names for {many} clusters", at)
@@ -176,7 +166,7 @@ class Process:
         with suppress(OSError, ValueError):  # what it did not read is in the buffer still
             self.p.stdin and self.p.stdin.close()
 
-# %% ../../nbs/models/04_command.ipynb #0104974c
+# %% ../../nbs/models/04_command.ipynb #80c56c3b
 class CommandEntry(Record):
     "The entry of a program."
 
@@ -189,7 +179,7 @@ class CommandEntry(Record):
     python: str = ""  # the interpreter, in place of the first word
     environment: str = ""  # one of `refnb setup`, whose interpreter is used if none is named
 
-# %% ../../nbs/models/04_command.ipynb #a5e9d386
+
 class CommandSystem(BaseSystem):
     "A system made of a program that reads items from stdin and writes answers to stdout."
 
@@ -262,7 +252,7 @@ class CommandSystem(BaseSystem):
         finally:
             process.end()
         do = "answers so far are saved; fix it and rerun"
-        for key in items_by_id.keys() - answered:
+        for key in (key for key in items_by_id if key not in answered):
             yield Failure(key, "no answer", f"{self.name} ended without an answer", do)
 
 # %% ../../nbs/models/04_command.ipynb #85c260c3

@@ -7,7 +7,7 @@ __all__ = ['READY_FILE', 'PYTHON', 'Environment', 'EnvironmentPlace', 'environme
            'environment_record', 'environment_state', 'shared_versions', 'set_up', 'EnvironmentRow',
            'listed_environments']
 
-# %% ../../nbs/models/03_environments.ipynb #78c7b288
+# %% ../../nbs/models/03_environments.ipynb #f52a6c6f
 import hashlib, os, re, shutil, subprocess, sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, Record, nearest, safe_name
-from ..core.settings import Settings, load_settings, packaged
 from ..core.files import alone, disk_fault, read_bytes, read_yaml, write_atomic
+from ..core.settings import Settings, load_settings, packaged
 from .registry import entries_of
 
-# %% ../../nbs/models/03_environments.ipynb #abb7087c
+# %% ../../nbs/models/03_environments.ipynb #1564de1c
 class Environment(Record):
     "The requirements of a foreign package, and its repository if it is no package of an index."
 
@@ -62,7 +62,7 @@ class EnvironmentPlace(NamedTuple):
         parts = [*map(read_bytes, self.requirements), *commit]
         return hashlib.sha256(b"\n".join(parts)).hexdigest()[:16]
 
-# %% ../../nbs/models/03_environments.ipynb #04a84d10
+
 def environments(
     s: Settings | None = None,  # settings with the folders of systems and environments
 ) -> dict[str, EnvironmentPlace]:  # environments by name; yours come before the package's
@@ -179,15 +179,12 @@ def _make(p: EnvironmentPlace, s: Settings, wheels: str, say: Callable[[str], An
             what = f"shares {module} with refnb, which is not installed"
             raise DataError(what, f"environment {p.name}", "pip install 'refnb[models]'")
     say(f"{p.name}: making an environment in {p.folder}")
-    needs_pip = not find_spec("pip")  # then the environment gets a pip of its own
+    needs_pip = not find_spec("pip")  # then the environment gets one of its own
     without = [] if needs_pip else ["--without-pip"]
     _ran([sys.executable, "-m", "venv", *without, p.folder], "making it", p)
     code = [str(_fetch_code(p, s, say))] if p.made_of.repository else []
-    pip = (
-        [p.python, "-m", "pip"]
-        if needs_pip
-        else [sys.executable, "-m", "pip", "--python", p.python]
-    )
+    pip = [p.python if needs_pip else sys.executable, "-m", "pip"]
+    pip += [] if needs_pip else ["--python", p.python]
     pip += "install --quiet --disable-pip-version-check --no-input --no-deps".split()
     pip += ["--require-hashes", "--no-build-isolation"]
     pip += ["--no-index"] if wheels or s.offline else []

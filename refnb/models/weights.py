@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['Weights', 'weights_of', 'is_here', 'unloadable', 'check_here', 'weights_id', 'device_for', 'quietly']
 
-# %% ../../nbs/models/05_weights.ipynb #cbf79e5c
-import hashlib
-import io
+# %% ../../nbs/models/05_weights.ipynb #f45e6c3f
+import hashlib, io
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from importlib.metadata import PackageNotFoundError, distribution
