@@ -108,7 +108,7 @@ def numbered(name: str) -> list[str]:
         return [name]
     return [f"{m[1]}{number}{m[4]}" for number in range(int(m[2]), int(m[3]) + 1)]
 
-# %% ../../nbs/models/01_registry.ipynb #0c502621
+
 def read_entries(path: Path) -> list[Entry]:
     "Read the entries of a file."
     data, out = read_yaml(path, dict[str, Any]), []
@@ -133,7 +133,7 @@ class Registry(NamedTuple):
     doubled: dict[str, RefnbError]  # name -> error: two files define it
     faults: dict[str, RefnbError]  # file -> error in reading it
 
-# %% ../../nbs/models/01_registry.ipynb #73286311
+
 @cache
 def registry_of(stamped: tuple[tuple[Path, int], ...]) -> Registry:
     "Read system files; each stands beside the time when it was written."
@@ -271,7 +271,7 @@ def find_system(
         unread = unread or f" ({len(faults)} of your files cannot be read: {fault})"
     raise CallError(f"unknown system {system!r}{unread}", do=nearest(system, system_names(s)))
 
-# %% ../../nbs/models/01_registry.ipynb #3a250b5b
+
 def system_names(s: Settings | None = None) -> list[str]:
     "List the names of all systems that have an entry, the package's and yours."
     return list(dict.fromkeys((*system_registry(s).entries, *entry_points("refnb.systems"))))

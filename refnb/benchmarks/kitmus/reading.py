@@ -110,7 +110,7 @@ class Predictions(NamedTuple):
     extra: int  # texts that are not in gold
     odd: int  # flags of a table that are neither true nor false, and count as true
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aa324f53
+
 def joined(t: GoldText, d: Document) -> tuple[int, ...]:
     "Find the candidates that predicted clusters join with the pronoun."
     tokens = d.tokens
