@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
-from ..core.types import Answer, DataError, Question, Span
+from ..core.types import NONE, Answer, DataError, Question, Span
 from ..core.documents import Document
 from ..core.settings import Settings
-from ..benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 from ..benchmarks.tasks import Task
 from .systems import BaseSystem
 from .registry import Entry, refuse_settings
@@ -44,9 +43,10 @@ def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     return answer
 
 
-most_frequent, nearest_mention, preceding_mention, preceding_same_class = map(
-    _rule_of_thumb, RULES_OF_THUMB
-)
+most_frequent = _rule_of_thumb("most_frequent")
+nearest_mention = _rule_of_thumb("nearest_mention")
+preceding_mention = _rule_of_thumb("preceding_mention")
+preceding_same_class = _rule_of_thumb("preceding_same_class")
 
 # %% ../../nbs/models/06_rules.ipynb #534e710d
 def occurrences(tokens: list[str], names: Iterable[str]) -> dict[str, list[Span]]:
