@@ -312,7 +312,7 @@ def page_item(d: Draft, seed: int = 0) -> dict:
         "choices": choices,
     }
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #efbd5f7f
 def annotation_page(
     drafts: Iterable[Draft],
     title: str = "Which one?",
