@@ -22,7 +22,7 @@ KEYS = {
 }
 # imports go down this list; what a room's own folder holds comes before the rooms inside it
 ROOMS = """core metrics benchmarks benchmarks.bookcoref benchmarks.identifyme benchmarks.altentities benchmarks.kitmus benchmarks.given models
-models.rules models.language models.pairs models.coreference models.live models.published models.annotation
+models.language models.pairs models.coreference models.published models.annotation
 results results.papers results.pages commands""".split()
 # arrows that go up, as an import inside a function or as "module:name" in a string, each with its reason
 UP = {

@@ -119,7 +119,7 @@ START = """<!doctype html><meta charset="utf-8"><title>refnb</title>
 def write_examples() -> None:
     "Write pages as `refnb view` and `refnb report` make them, for docs/examples.md."
     from refnb.core.corpora import sample
-    from refnb.models.rules.clusters import pattern_matching
+    from refnb.models.rules import pattern_matching
     from refnb.results.pages.book_view import view_book
     from refnb.results.pages.report import Rankings, make_rankings, read_summaries
 

@@ -61,7 +61,7 @@ _NAMES = {
     "read_documents": "core.reading",
     "write_documents": "core.reading",
     "score_coref": "metrics.coref_scores",
-    "build": "benchmarks.identifyme.questions",
+    "build": "benchmarks.identifyme.entities",
     "run": "models.running",
     "train": "models.coreference.systems",
     "resolve": "models.coreference.systems",

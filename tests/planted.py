@@ -254,7 +254,7 @@ GUARDS = [
     ),
     Guard(
         "a package's worker sees no key",
-        "models.live.systems:_PRIVATE",
+        "models.live:_PRIVATE",
         "re.compile('^PYTHON')",
         "models/test_packages.py",
         "sees_no_key",

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'family', 'read_card', 'benchmark_cards', 'benchmarks',
-           'tasks', 'files_of_cards', 'sample_of', 'drawn_ids', 'is_task', 'the_card', 'LinkedTexts', 'without_gold',
-           'Task', 'find_task', 'task_is_here', 'task_questions', 'ferryman_questions']
+           'tasks', 'files_of_cards', 'sample_of', 'drawn_ids', 'is_task', 'the_card', 'NamedTask', 'LinkedTexts',
+           'without_gold', 'Task', 'ferryman_questions', 'find_task', 'task_is_here', 'task_questions']
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #1a1e8f3e
+# %% ../../nbs/benchmarks/00_tasks.ipynb #b3eb5030
 import hashlib, inspect, itertools, re
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -15,24 +15,16 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 import msgspec
 from ..core.types import CallError, Lack, Question, Record, nearest
-from ..core.documents import Clusters, Document
-from ..core.settings import Settings, load_settings, packaged, your_folder
-from ..core.files import read_jsonl, read_yaml
-from refnb.core.upstream import (
-    CardFile,
-    UpstreamFile,
-    are_here,
-    card_upstream,
-    files_of,
-    get,
-    local_path,
-    set_of,
-)
 from ..core.corpora import corpora
-from ..core.runs import Run, documents_id, questions_id
+from ..core.documents import Clusters, Document
 from ..core.extensions import Cards, named_cards, named_object
+from ..core.files import read_jsonl, read_yaml
+from ..core.runs import Run, documents_id, questions_id
+from ..core.settings import Settings, load_settings, packaged, your_folder
+from ..core.upstream import CardFile, UpstreamFile, are_here, card_upstream, files_of, get
+from ..core.upstream import local_path, set_of
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #618a74de
+# %% ../../nbs/benchmarks/00_tasks.ipynb #e5bd7cbd
 Shape = Literal["choice", "clusters"]
 
 
@@ -91,7 +83,7 @@ class Benchmark(Record):
     defects: list[str] = []  # known ones
     files: dict[str, CardFile] = {}  # files that it is made from, by name
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #1cd62559
 def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "List the tasks of a pattern: each field takes each value, in the name and in every text."
     if not card.fields:
@@ -120,7 +112,7 @@ def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
             )
     return cards
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #568c3221
 def read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card, with the tasks of its families."
     card = read_yaml(path, Benchmark)
@@ -186,55 +178,25 @@ def the_card(name: str, s: Settings | None = None) -> TaskCard:
         raise CallError(fault, name, "only questions are sampled")
     return card.changed(about=f"{n} questions of {base}", pieces=[], like="")
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
-class LinkedTexts(Protocol):
-    "The texts behind a task's questions, for systems that link a mention with the candidates."
-
-    id: str  # their hash, in place of that of the questions
-
-    def documents(self) -> list[Document]: ...
-    def chosen(self, key: str, clusters: Clusters) -> tuple[int, ...]: ...
-    def write_summary(self, run: Run) -> Path: ...
-
-
-def without_gold(item: Question | Document) -> Question | Document:
-    "Leave out what is asked for: the right option of a question, or the clusters of a document."
-    if isinstance(item, Question):
-        return item.changed(right=())
-    return item.changed(clusters=((),) * len(item.names), labels={}) if item.clusters else item
-
-
-class Task:
-    "A unit of running and scoring: its name, its card, its questions or documents."
-
-    # of documents: mentions that a system gets, to complete their clusters; by document
-    seeds: dict[str, Clusters] = {}
+# %% ../../nbs/benchmarks/00_tasks.ipynb #fdbf3e58
+class NamedTask:
+    "A task's name with its card: what is known of it before its items are made."
 
     def __init__(
         self,
         name: str,  # in full
         card: TaskCard,
         settings: Settings,
-        given: list[Any] | None = None,  # its items, if no card makes them
     ):
-        self.name, self.card, self.settings, self.given = name, card, settings, given
+        self.name, self.card, self.settings = name, card, settings
         self.base, self.drawn = sample_of(name)
 
     def __repr__(self) -> str:
-        return f"Task({self.name!r}: {self.card.about})"
-
-    def __getstate__(self) -> dict:
-        "Drop items that can be made again, and gold, which stays in this process."
-        return {k: v for k, v in self.__dict__.items() if k not in ("items", "gold")}
+        return f"{type(self).__name__}({self.name!r}: {self.card.about})"
 
     @property
     def shape(self) -> Shape:
         return self.card.shape
-
-    @property
-    def known(self) -> bool:
-        "Tell whether a card names it: only such tasks have summaries among the reports."
-        return self.given is None
 
     @property
     def benchmark(self) -> str:
@@ -255,6 +217,81 @@ class Task:
     def hook(self, name: str) -> Callable[..., Any]:
         "Load a function that its card names: of a Python file beside the card, or of a module."
         return named_object(name, Path(self.card.file) if self.card.file else None, card=True)
+
+    @property
+    def files(self) -> list[UpstreamFile]:
+        "List the upstream files that it is made from, and those that its card names."
+        return [f for name in self.card.inputs for f in files_of(name)] + [*self.card.fetched]
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        "Return the ids of these files; of more than twenty files of documents one id for all."
+        blob_of = {f.key: f.blob for f in self.card.fetched}
+        for name in self.card.inputs:
+            files = files_of(name)
+            if self.shape == "choice" or len(files) <= 20:
+                blob_of |= {f.key: f.blob for f in files}
+            else:
+                lines = "".join(f"{f.path} {f.blob}\n" for f in files)
+                blob_of[name] = hashlib.sha256(lines.encode()).hexdigest()[:16]
+        return blob_of
+
+    @property
+    def here(self) -> bool:
+        "Tell whether all its files are on this machine."
+        return are_here(self.files, self.settings)
+
+    @property
+    def lack(self) -> Lack | None:
+        "Name missing files, and the command that fetches them; None if all are here."
+        away = [f for f in self.files if not local_path(f, self.settings)]
+        if not away:
+            return None
+        sets = list(dict.fromkeys(map(set_of, away)))
+        return Lack("files", "its files are not here", f"refnb fetch {' '.join(sets)}", sets[0])
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #51f05acb
+class LinkedTexts(Protocol):
+    "The texts behind a task's questions, for systems that link a mention with the candidates."
+
+    id: str  # their hash, in place of that of the questions
+
+    def documents(self) -> list[Document]: ...
+    def chosen(self, key: str, clusters: Clusters) -> tuple[int, ...]: ...
+    def write_summary(self, run: Run) -> Path: ...
+
+
+def without_gold(item: Question | Document) -> Question | Document:
+    "Leave out what is asked for: the right option of a question, or the clusters of a document."
+    if isinstance(item, Question):
+        return item.changed(right=())
+    return item.changed(clusters=((),) * len(item.names), labels={}) if item.clusters else item
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #7dc64253
+class Task(NamedTask):
+    "A unit of running and scoring: its name, its card, its questions or documents."
+
+    # of documents: mentions that a system gets, to complete their clusters; by document
+    seeds: dict[str, Clusters] = {}
+
+    def __init__(
+        self,
+        name: str,  # in full
+        card: TaskCard,
+        settings: Settings,
+        given: list[Any] | None = None,  # its items, if no card makes them
+    ):
+        super().__init__(name, card, settings)
+        self.given = given
+
+    def __getstate__(self) -> dict:
+        "Drop items that can be made again, and gold, which stays in this process."
+        return {k: v for k, v in self.__dict__.items() if k not in ("items", "gold")}
+
+    @property
+    def known(self) -> bool:
+        "Tell whether a card names it: only such tasks have summaries among the reports."
+        return self.given is None
 
     @cached_property
     def items(self) -> list[Any]:
@@ -315,41 +352,17 @@ class Task:
         return questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
 
     @property
-    def files(self) -> list[UpstreamFile]:
-        "List the upstream files that it is made from, and those that its card names."
-        return [f for name in self.card.inputs for f in files_of(name)] + [*self.card.fetched]
-
-    @property
-    def blobs(self) -> dict[str, str]:
-        "Return the ids of these files; of more than twenty files of documents one id for all."
-        blob_of = {f.key: f.blob for f in self.card.fetched}
-        for name in self.card.inputs:
-            files = files_of(name)
-            if self.shape == "choice" or len(files) <= 20:
-                blob_of |= {f.key: f.blob for f in files}
-            else:
-                lines = "".join(f"{f.path} {f.blob}\n" for f in files)
-                blob_of[name] = hashlib.sha256(lines.encode()).hexdigest()[:16]
-        return blob_of
-
-    @property
     def data(self) -> dict[str, str]:
         "Return the ids of a run's data: of its files, and the hash of the questions or documents."
         return self.blobs | {"questions": self.id}
 
-    @property
-    def here(self) -> bool:
-        "Tell whether all its files are on this machine."
-        return are_here(self.files, self.settings)
+# %% ../../nbs/benchmarks/00_tasks.ipynb #760c27cf
+SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
 
-    @property
-    def lack(self) -> Lack | None:
-        "Name missing files, and the command that fetches them; None if all are here."
-        away = [f for f in self.files if not local_path(f, self.settings)]
-        if not away:
-            return None
-        sets = list(dict.fromkeys(map(set_of, away)))
-        return Lack("files", "its files are not here", f"refnb fetch {' '.join(sets)}", sets[0])
+
+def ferryman_questions(s: Settings | None = None) -> list[Question]:
+    "Read the questions about one short story that refnb carries in a file."
+    return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))
 
 
 def find_task(name: str, s: Settings | None = None) -> Task:
@@ -369,11 +382,3 @@ def task_questions(
 ) -> list[Question]:
     "Make the questions of a task."
     return find_task(name, s).questions
-
-# %% ../../nbs/benchmarks/00_tasks.ipynb #bc64adff
-SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
-
-
-def ferryman_questions(s: Settings | None = None) -> list[Question]:
-    "Read the questions about one short story that refnb carries in a file."
-    return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))

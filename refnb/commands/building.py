@@ -49,7 +49,7 @@ def build_identifyme_(
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
     from refnb.benchmarks.identifyme.builder import BuilderRules, build_identifyme
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
-    from refnb.benchmarks.identifyme.questions import documents_with_names
+    from refnb.benchmarks.identifyme.entities import documents_with_names
 
     changed = as_fields(set_, "rule", BuilderRules)
     name_of_corpus = {c: name for name, c in DATASETS.items()}
@@ -83,7 +83,7 @@ def build_filter_(
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
     from refnb.benchmarks.bookcoref.questions import FilterRules
-    from refnb.benchmarks.identifyme.questions import build
+    from refnb.benchmarks.identifyme.entities import build
 
     with busy(json, "building"):
         questions = build("filter", corpus, **as_fields(set_, "rule", FilterRules))
@@ -149,9 +149,9 @@ def build_altentities_(
     json: Json = False,
 ):
     "Sample AltEntities' questions from a table of entities, and make pages for collecting expressions."
-    from refnb.benchmarks.altentities.builder import AltRules, build_altentities, tfidf_vectors
+    from refnb.benchmarks.altentities.builder import AltRules, build_altentities
     from refnb.benchmarks.altentities.entities import read_entities
-    from refnb.benchmarks.altentities.annotation_page import write_to_annotate
+    from refnb.benchmarks.altentities.builder import tfidf_vectors, write_to_annotate
 
     values, vectors = as_fields(set_, "rule", AltRules, Pages), tfidf_vectors
     p = Pages(**{k: values.pop(k) for k in Pages.__struct_fields__ if k in values})
@@ -192,8 +192,7 @@ def build_expressions_(
     json: Json = False,
 ):
     "Join the expressions from AltEntities' annotation pages, in the release's format: FOLDER/data/domain/split.json."
-    from refnb.benchmarks.altentities.builder import read_drafts
-    from refnb.benchmarks.altentities.annotation_page import collect, write_collected
+    from refnb.benchmarks.altentities.builder import collect, read_drafts, write_collected
 
     collected = collect(files, read_drafts(Path(folder) / "questions.jsonl"), keep, least)
     if not collected.files:

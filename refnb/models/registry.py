@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['SYSTEM_KINDS', 'PREFIXES', 'KIND_OF_FIELD', 'TURNED', 'Entry', 'Provider', 'providers', 'entry_kind', 'numbered',
-           'Registry', 'read_entries', 'registry_of', 'system_registry', 'entries_of', 'record_of', 'FunctionEntry',
+           'read_entries', 'Registry', 'registry_of', 'system_registry', 'entries_of', 'record_of', 'FunctionEntry',
            'refuse_asking', 'refuse_settings', 'make_function', 'from_entry_point', 'maker_of', 'find_system',
            'system_names', 'is_system', 'system_title', 'SystemRow', 'listed_systems']
 
-# %% ../../nbs/models/01_registry.ipynb #37554489
+# %% ../../nbs/models/01_registry.ipynb #88bf0b39
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
-from ..core.settings import R, Settings, load_settings, packaged, your_folder
-from ..core.files import read_yaml
 from ..core.answer_files import place_of_answers
-from ..core.summaries import split_hash
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
+from ..core.files import read_yaml
+from ..core.settings import R, Settings, load_settings, packaged, your_folder
+from ..core.summaries import split_hash
 from ..benchmarks.tasks import Shape
 from .systems import FunctionSystem, System, split_variant
 
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     "A system's entry in a YAML file."
 
     name: str  # the system's name
-    kind: str  # a key of KINDS
+    kind: str  # a key of SYSTEM_KINDS
     data: dict[str, Any]  # its fields
     path: Path  # the YAML file
 
@@ -38,15 +38,15 @@ class Entry(NamedTuple):
 SYSTEM_KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
-    "answer-key": "refnb.models.rules.kitmus:AnswerKey",
+    "answer-key": "refnb.models.rules:AnswerKey",
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:LanguageModelSystem",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
     "coreference": "refnb.models.coreference.systems:CorefSystem",
-    "live": "refnb.models.live.systems:LiveSystem",
-    "published": "refnb.models.published.choice:PublishedSystem",
-    "published-clusters": "refnb.models.published.clusters:PublishedClusterSystem",
-    "published-kitmus": "refnb.models.published.kitmus:PublishedLinks",
+    "live": "refnb.models.live:LiveSystem",
+    "published": "refnb.models.published.answers:PublishedSystem",
+    "published-clusters": "refnb.models.published.answers:PublishedClusterSystem",
+    "published-kitmus": "refnb.models.published.answers:PublishedLinks",
 }
 # names without an entry, PREFIX/…: prefix -> module:callable of a name, changed settings and the settings
 # of refnb; all other prefixes are providers of language models
@@ -73,7 +73,7 @@ def providers() -> dict[str, Provider]:
     table = read_yaml(packaged("data/providers.yaml"), dict[str, Provider])
     return table | {"local": Provider("this machine")}
 
-# %% ../../nbs/models/01_registry.ipynb #f35ef44e
+# %% ../../nbs/models/01_registry.ipynb #a91fb3f9
 KIND_OF_FIELD = {  # of an entry without a kind -> its kind; the first one counts
     "tokens": "pair-model",
     "files": "published-clusters",
@@ -100,22 +100,13 @@ def entry_kind(data: Mapping[str, Any]) -> str:
             return meant
     raise CallError("has no kind", do=f"write one of {', '.join(SYSTEM_KINDS)}")
 
-
+# %% ../../nbs/models/01_registry.ipynb #8c146464
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
     m = re.fullmatch(r"(.*?)\{([0-9]{1,3})\.\.([0-9]{1,3})\}(.*)", name)
     if not m:
         return [name]
     return [f"{m[1]}{number}{m[4]}" for number in range(int(m[2]), int(m[3]) + 1)]
-
-
-class Registry(NamedTuple):
-    "All entries of systems."
-
-    entries: dict[str, Entry]  # by name
-    numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
-    doubled: dict[str, RefnbError]  # name -> error: two files define it
-    faults: dict[str, RefnbError]  # file -> error in reading it
 
 
 def read_entries(path: Path) -> list[Entry]:
@@ -132,6 +123,15 @@ def read_entries(path: Path) -> list[Entry]:
         except CallError as e:
             raise FormatError(e.what, f"{path}, {name}", e.do) from None
     return out
+
+# %% ../../nbs/models/01_registry.ipynb #413ca2de
+class Registry(NamedTuple):
+    "All entries of systems."
+
+    entries: dict[str, Entry]  # by name
+    numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
+    doubled: dict[str, RefnbError]  # name -> error: two files define it
+    faults: dict[str, RefnbError]  # file -> error in reading it
 
 
 @cache
@@ -158,10 +158,10 @@ def system_registry(s: Settings | None = None) -> Registry:
 
 
 def entries_of(kind: str, s: Settings | None = None) -> dict[str, Entry]:
-    "List the entries of one kind, a key of KINDS."
+    "List the entries of one kind, a key of SYSTEM_KINDS."
     return {n: e for n, e in system_registry(s).entries.items() if e.kind == kind}
 
-# %% ../../nbs/models/01_registry.ipynb #6ea88615
+# %% ../../nbs/models/01_registry.ipynb #8fde588f
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
     `defaults` fill the fields that the entry omits."""
@@ -173,7 +173,7 @@ def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
-# %% ../../nbs/models/01_registry.ipynb #d716416f
+
 class FunctionEntry(Record):
     "The entry of a function."
 
@@ -183,7 +183,7 @@ class FunctionEntry(Record):
     needs: str = ""  # required field of a question's meta, or names, of documents
     revision: int = 1  # raised when its answers change
 
-# %% ../../nbs/models/01_registry.ipynb #63f95527
+
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Raise an error for settings of requests, which only language models have."
     if changed.keys() & {"concurrency", "budget", "batches"}:
@@ -208,7 +208,7 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
     f, shapes = named_object(e.function, entry.path), frozenset(e.shapes)
     return FunctionSystem(f, entry.name, e.title, shapes, e.revision, ours, e.needs)
 
-# %% ../../nbs/models/01_registry.ipynb #45469ff3
+# %% ../../nbs/models/01_registry.ipynb #e973e116
 # suffix of a pair model's name: flips its choice for negated expressions
 TURNED = "+negation"
 
@@ -245,8 +245,7 @@ def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | 
 
 
 def find_system(
-    system: "str|Callable|System",  # a name (`refnb list systems`), a function,
-    # or a system
+    system: "str|Callable|System",  # a name (`refnb list systems`), a function, a system
     s: Settings | None = None,  # settings with the folder of your own systems
     **changed,  # single settings, such as constraint="regex"
 ) -> System:  # ready for `refnb.run`

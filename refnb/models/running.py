@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['DOCUMENTS', 'AnswerProgress', 'open_system_run', 'keys_wanted', 'answer_rest', 'is_complete', 'summarize', 'seal_run',
-           'run', 'system_to_ask', 'planned', 'shards_of', 'run_sharded']
+           'failures_allowed', 'failures_error', 'run', 'system_to_ask', 'planned', 'shards_of', 'run_sharded']
 
-# %% ../../nbs/models/02_running.ipynb #3cb841a9
-import math
-import time
+# %% ../../nbs/models/02_running.ipynb #fca51817
+import math, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -16,14 +15,14 @@ from pathlib import Path
 from typing import Any
 from ..core.types import Answer, CallError, DataError, Question
 from ..core.documents import Document
-from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
-from ..core.reading import write_documents
 from ..core.ray_cluster import as_ended, ray_cluster
+from ..core.reading import write_documents
 from ..core.runs import Run, load_run, open_run, record_key
-from ..benchmarks.tasks import Task, without_gold
-from ..benchmarks.run_summaries import has_summary, write_run_summary
+from ..core.settings import Settings, load_settings
 from ..benchmarks.given.tasks import as_task
+from ..benchmarks.run_summaries import has_summary, write_run_summary
+from ..benchmarks.tasks import Task, without_gold
 from .systems import BaseSystem, CostEstimate, Failure, System, info_of
 from .registry import find_system
 
@@ -45,7 +44,7 @@ def open_system_run(task: Task, system: System) -> Run:
             write_documents((task.gold.get(d.doc_key, d) for d in task.documents), path)
     return run
 
-# %% ../../nbs/models/02_running.ipynb #e9ee0e23
+# %% ../../nbs/models/02_running.ipynb #a463e5f7
 AnswerProgress = Callable[[int, int], None]
 
 
@@ -58,7 +57,7 @@ def keys_wanted(system: System, items: Iterable[Question | Document]) -> dict[st
         out[key] = [record_key(key, k) for k in range(n)]
     return out
 
-# %% ../../nbs/models/02_running.ipynb #ab8c4201
+
 def answer_rest(
     run: Run,
     task: Task,
@@ -113,21 +112,36 @@ def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
         summarize(run, task, system)
     return run
 
+# %% ../../nbs/models/02_running.ipynb #49620094
+def failures_allowed(tolerate: float, task: Task, n: int) -> int:
+    "Return how many of `n` requests may fail in a complete run, from a number or a share below 1."
+    if tolerate and task.shape != "choice":
+        do = "omit it; answers so far are saved"
+        raise CallError("a document without clusters cannot be scored", "--tolerate", do)
+    if not 0 <= tolerate < math.inf or (tolerate > 1 and tolerate != int(tolerate)):
+        do = "say how many, or a share below 1"
+        raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
+    return int(tolerate * n) if tolerate < 1 else int(tolerate)
+
+
+def failures_error(failures: Sequence[Failure], n: int, where: str) -> DataError:
+    "Make the error of a call in which too many of `n` requests failed: their kinds, and the first of them."
+    first, kinds = failures[0], Counter(f.kind for f in failures).most_common()
+    counted = ", ".join(f"{n} {kind}" for kind, n in kinds)
+    what = f"{len(failures)} of {n} failed ({counted}); the first is {first.id}"
+    do = first.do or "rerun the command: it retries only these"
+    return DataError(f"{what}: {first.what}", where, do)
+
 # %% ../../nbs/models/02_running.ipynb #8baf709d
 def run(
-    task: str | Path | Task | Iterable[Question | Document],  # a task, a file,
-    # questions or documents
-    system: str | Callable | System,  # a name (`refnb list systems`), a function,
-    # or a system
+    task: str | Path | Task | Iterable[Question | Document],  # a task, a file, or items
+    system: str | Callable | System,  # a name (`refnb list systems`), a function, a system
     limit: int = 0,  # first items only; 0: all
     s: Settings | None = None,  # settings with the folder of runs
-    progress: AnswerProgress | None = None,  # called with the numbers of
-    # answered and of all items
-    on_summary: Callable[[Any], None] | None = None,  # called at the end with a
-    # server's usage summary
+    progress: AnswerProgress | None = None,  # called with the numbers of answered and all items
+    on_summary: Callable[[Any], None] | None = None,  # called at the end with a server's usage
     tolerate: float = 0,  # failures that a complete run may have; below 1: a share
-    **settings,  # of the system, such as constraint="regex",
-    # order="reversed" or budget=2.5
+    **settings,  # of the system, such as constraint="regex", order="reversed" or budget=2.5
 ) -> Run:  # a run with its answers, complete if everything is answered
     """Evaluate a system on a task; interrupted runs resume.
 
@@ -140,13 +154,7 @@ def run(
     resolved_task = as_task(task, s, resolved_system.shapes)
     r = open_system_run(resolved_task, resolved_system)
     items = resolved_task.items[:limit] if limit else resolved_task.items
-    if tolerate and resolved_task.shape != "choice":
-        do = "omit it; answers so far are saved"
-        raise CallError("a document without clusters cannot be scored", "--tolerate", do)
-    if not 0 <= tolerate < math.inf or (tolerate > 1 and tolerate != int(tolerate)):
-        do = "say how many, or a share below 1"
-        raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
-    allowed = int(tolerate * len(items)) if tolerate < 1 else int(tolerate)
+    allowed = failures_allowed(tolerate, resolved_task, len(items))
     if is_complete(r, resolved_system, allowed):
         if not has_summary(r, resolved_task):
             summarize(r, resolved_task, resolved_system)
@@ -157,11 +165,7 @@ def run(
         if on_summary and (summary := getattr(resolved_system, "summary", None)):
             on_summary(summary)
     if len(failures) > allowed:
-        first, kinds = failures[0], Counter(f.kind for f in failures).most_common()
-        counted = ", ".join(f"{n} {kind}" for kind, n in kinds)
-        what = f"{len(failures)} of {len(items)} failed ({counted}); the first is {first.id}"
-        do = first.do or "rerun the command: it retries only these"
-        raise DataError(f"{what}: {first.what}", str(r.folder), do)
+        raise failures_error(failures, len(items), str(r.folder))
     if 0 < limit < len(resolved_task.items):
         return r
     if failures:
@@ -179,8 +183,7 @@ def system_to_ask(system: str | Callable | System, s: Settings, **settings) -> S
 
 # %% ../../nbs/models/02_running.ipynb #7cc73e47
 def planned(
-    task: str | Path | Task | Iterable[Question | Document],  # a task, a file,
-    # questions or documents
+    task: str | Path | Task | Iterable[Question | Document],  # a task, a file, or items
     system: str | System,  # a name, or a system
     limit: int = 0,  # first items only; 0: all
     s: Settings | None = None,  # settings with the folders to search

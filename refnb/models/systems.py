@@ -7,7 +7,7 @@ __all__ = ['SystemAnswer', 'CHOICE', 'CLUSTERS', 'SHAPE_WORDS', 'Identity', 'Cos
            'as_answer', 'as_clusters', 'function_id', 'no_texts', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
            'split_variant', 'info_of']
 
-# %% ../../nbs/models/00_systems.ipynb #961b5342
+# %% ../../nbs/models/00_systems.ipynb #0255f863
 import hashlib, inspect, operator, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from ..core.documents import Document
 from ..core.runs import ClusterAnswer, RunInfo
 from ..benchmarks.tasks import Shape, Task, tasks
 
-# %% ../../nbs/models/00_systems.ipynb #495a0817
+# %% ../../nbs/models/00_systems.ipynb #b20576c3
 class Identity(NamedTuple):
     "A system's part of a run's identity: everything beyond the task that can change an answer."
 
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
     revision: int = 1  # raised when the system's answers change
     alone: bool = False  # leave the task's own files out of the identity
 
-# %% ../../nbs/models/00_systems.ipynb #8238662a
+
 class CostEstimate(Record, omit_defaults=False):
     "A cost estimate of answering a task, made without API calls."
 
@@ -41,7 +41,7 @@ class CostEstimate(Record, omit_defaults=False):
     form: str = ""  # prompt form
     prompt: str = ""  # the first question's prompt
 
-# %% ../../nbs/models/00_systems.ipynb #5e34df34
+
 class Failure(Record):
     "A failed request; its question stays unanswered, and the next run retries it."
 
@@ -54,7 +54,7 @@ class Failure(Record):
 
 SystemAnswer = Answer | ClusterAnswer | Failure
 
-# %% ../../nbs/models/00_systems.ipynb #39384226
+# %% ../../nbs/models/00_systems.ipynb #1d980dbb
 @runtime_checkable
 class System(Protocol):
     "The interface of every system."
@@ -73,7 +73,7 @@ class System(Protocol):
 CHOICE: frozenset[Shape] = frozenset(["choice"])
 CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 
-# %% ../../nbs/models/00_systems.ipynb #167b8466
+
 class BaseSystem:
     "Defaults that most systems share."
 
@@ -178,7 +178,7 @@ def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
         do = "return lists of [first token, last token], or the document with clusters"
         raise DataError(what, f"document {d.doc_key}", do) from None
 
-# %% ../../nbs/models/00_systems.ipynb #26c50665
+# %% ../../nbs/models/00_systems.ipynb #0841221d
 def function_id(f: Callable) -> str:
     "Hash a function's source, or its bytecode, to 16 hex digits."
     f = inspect.unwrap(f)
@@ -192,7 +192,7 @@ def function_id(f: Callable) -> str:
             source = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/models/00_systems.ipynb #b277e65b
 def no_texts(task: Task) -> Lack | None:
     "Name the part that has the texts, of a task that as a whole has none; None: it has its own."
     card = tasks(task.settings).get(task.base)
@@ -257,11 +257,8 @@ class FunctionSystem(BaseSystem):
             except (DataError, CallError):
                 raise
             except (Exception, SystemExit) as e:
-                at = (
-                    f"question {item.id}"
-                    if isinstance(item, Question)
-                    else f"document {item.doc_key}"
-                )
+                asks = isinstance(item, Question)
+                at = f"question {item.id}" if asks else f"document {item.doc_key}"
                 do = "earlier answers are saved; fix the function and rerun"
                 raise DataError(f"the system raised {type(e).__name__}: {e}", at, do) from e
             yield as_answer(item, reply) if task.shape == "choice" else as_clusters(item, reply)

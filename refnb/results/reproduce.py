@@ -225,7 +225,7 @@ class BatchRuns:
 
     def make(self, name: str, task: Task, briefly: bool) -> None:
         "Make the run of a system, if it is free, on a task or on those of its pieces that are here."
-        from refnb.models.published.clusters import replay_clusters
+        from refnb.models.published.answers import replay_clusters
 
         if not task.here or not is_system(name, self.s):
             return

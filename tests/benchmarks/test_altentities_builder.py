@@ -10,13 +10,15 @@ from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 from scipy import sparse
 import refnb.benchmarks.altentities.questions as alt
-from refnb.benchmarks.altentities.annotation_page import ANSWERS_VERSION, in_pages, page_id
 from refnb.benchmarks.altentities.builder import (
+    ANSWERS_VERSION,
     AltRules,
     build_altentities,
     draft_of,
     flag_reason,
+    in_pages,
     join_expressions,
+    page_id,
     read_drafts,
     refusal_reason,
     release_text,

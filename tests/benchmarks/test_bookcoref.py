@@ -12,8 +12,8 @@ from refnb.core.types import CallError, DataError, RefnbError
 from refnb.core.upstream import get
 from refnb.metrics.linking import linking
 from refnb.metrics.windows import split
-from refnb.models.published.clusters import replay_clusters
-from refnb.models.rules.clusters import pattern_matching
+from refnb.models.published.answers import replay_clusters
+from refnb.models.rules import pattern_matching
 from refnb.models.running import run
 from refnb.results.scores import pooled, run_counts
 from tools import DATA

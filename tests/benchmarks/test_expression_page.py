@@ -8,24 +8,22 @@ from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from core_mutations import good_or_one_line, mutated
 from pages_documents import NASTY
 from servers import Tree
-from refnb.benchmarks.altentities.annotation_page import (
+from refnb.benchmarks.altentities.builder import (
     ANSWERS_VERSION,
     LEAST_ANSWERS,
     MOST_ANSWERS,
+    AltRules,
     annotation_page,
+    build_altentities,
     collect,
+    draft_of,
+    flag_reason,
     in_pages,
     page_id,
     read_annotations,
+    release_text,
     write_collected,
     write_to_annotate,
-)
-from refnb.benchmarks.altentities.builder import (
-    AltRules,
-    build_altentities,
-    draft_of,
-    flag_reason,
-    release_text,
 )
 from refnb.benchmarks.altentities.entities import read_entities
 from refnb.benchmarks.altentities.questions import bare_title, read_altentities

@@ -4,7 +4,7 @@ import copy, json, re, sys
 import pytest
 import refnb
 import tools
-from refnb.benchmarks.given.items import read_items
+from refnb.benchmarks.given.tasks import read_items
 from refnb.benchmarks.given.tasks import as_task
 from refnb.benchmarks.kitmus.files import split_files
 from refnb.benchmarks.kitmus.sampler import Resources, Sampler

@@ -10,7 +10,7 @@ from refnb.core.settings import load_settings
 from refnb.core.summaries import find_summaries, read_summary
 from refnb.core.upstream import get
 from refnb.models.language.reading import read
-from refnb.models.published.choice import published
+from refnb.models.published.answers import published
 from refnb.models.running import run
 from refnb.results.scores import as_outcomes, score
 import tools

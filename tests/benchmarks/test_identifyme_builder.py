@@ -31,7 +31,7 @@ from refnb.benchmarks.identifyme.released import (
     released_questions,
     row_id,
 )
-from refnb.benchmarks.identifyme.questions import build, documents_with_names
+from refnb.benchmarks.identifyme.entities import build, documents_with_names
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.conllu import conllu_text
 from refnb.core.corpora import load

@@ -16,7 +16,7 @@ from refnb.core.types import DataError, FormatError, RefnbError, Span
 from refnb.core.upstream import blob_id, files_of
 from refnb.metrics.antecedents import Links, Pronoun, by_field, joined_candidates, together
 from refnb.metrics.choice import credit
-from refnb.models.published.kitmus import kitmus_scores, predicted_files
+from refnb.models.published.answers import kitmus_scores, predicted_files
 from refnb.models.registry import find_system
 from refnb.models.running import run
 from refnb.results.papers.kitmus import Runs, add_cell, other_data

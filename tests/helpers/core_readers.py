@@ -10,8 +10,8 @@ from core_documents import GAPS, GAP_ROW, STORIES, STORY, bert, booknlp_text, ga
 from core_documents import kitmus_text, litbank_text, written
 from refnb import Answer, Option, Question
 from refnb.benchmarks import tasks
-from refnb.benchmarks.altentities import annotation_page, builder, entities, questions, statistics
-from refnb.benchmarks.given.items import read_items
+from refnb.benchmarks.altentities import builder, entities, questions, statistics
+from refnb.benchmarks.given.tasks import read_items
 from refnb.benchmarks.kitmus import reading
 from refnb.benchmarks.kitmus.sampler import Resources
 from refnb.core import answer_files, corpora, files, runs, standoff, summaries
@@ -21,7 +21,7 @@ from refnb.core.settings import load_settings, packaged
 from refnb.core.types import FormatError, RefnbError, Usage
 from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
-from refnb.models.live.canaries import Proof
+from refnb.models.live import Proof
 from refnb.models.systems import Failure
 from refnb.results import board, notebooks
 from refnb.results.papers import altentities_labels
@@ -98,8 +98,8 @@ ENTITIES, TOKENS = (t.encode() for t in booknlp_text(STORY))
 ALT = questions.read_altentities(packaged("data/sample/altentities.json"), "sample")
 DRAFTS = [builder.draft_of(q, "sample", n) for n, q in enumerate(ALT[:2])]
 HANDED_IN = {
-    "page": annotation_page.page_id(DRAFTS),
-    "version": annotation_page.ANSWERS_VERSION,
+    "page": builder.page_id(DRAFTS),
+    "version": builder.ANSWERS_VERSION,
     "participant": "abcdefghij",
     "order": [d.id for d in DRAFTS],
     "answers": [
@@ -335,7 +335,7 @@ READERS = {
     "drafts": Reader(lines(DRAFTS), builder.read_drafts),
     "handed in": Reader(
         json.dumps(HANDED_IN, indent=1).encode(),
-        lambda path: annotation_page.read_annotations(path, DRAFTS),
+        lambda path: builder.read_annotations(path, DRAFTS),
     ),
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
     "labels by hand": Reader(LABELS, lambda path: altentities_labels.read_labels(path, "right")),

@@ -9,7 +9,7 @@ from refnb.core.corpora import sample
 from refnb.core.types import DataError, FormatError
 from refnb.metrics.choice import credit
 from refnb.models.published.logs import log_outcomes
-from refnb.models.rules.clusters import pattern_matching
+from refnb.models.rules import pattern_matching
 
 LOGS = tools.DATA / "logs"
 ONE_FAILED = LOGS / "inspect_one_failed.json.gz"

@@ -10,7 +10,7 @@ from refnb.core.documents import Document
 from refnb.core.settings import load_settings
 from refnb.core.types import RefnbError, Span
 from refnb.models.environments import set_up
-from refnb.models.live.canaries import canaries
+from refnb.models.live import canaries
 
 
 def refused(*parts, call=refnb.run, args=(), **how):

@@ -19,7 +19,7 @@ from refnb.core.settings import load_settings
 from refnb.core.types import RefnbError, Span
 from refnb.metrics.windows import split
 from refnb.models.environments import environment_state, set_up, the_environment
-from refnb.models.live.canaries import canaries
+from refnb.models.live import canaries
 
 
 def environment(name: str, folder: Path):

@@ -11,8 +11,7 @@ from pages_runs import answered
 from payloads import HOSTILE, asked
 from servers import Tree
 import refnb
-from refnb.benchmarks.altentities.annotation_page import annotation_page
-from refnb.benchmarks.altentities.builder import draft_of
+from refnb.benchmarks.altentities.builder import annotation_page, draft_of
 from refnb.benchmarks.altentities.questions import read_altentities
 from refnb.core.documents import Document
 from refnb.core.settings import load_settings, packaged

@@ -7,7 +7,7 @@ __all__ = ['MAX_DESCRIPTION_CHARS', 'FOOD', 'TAG', 'FILTER_REASONS', 'heading', 
            'cut_words', 'cut_description', 'infobox_text', 'unshown_text', 'shown_name', 'search_link', 'as_choice',
            'Filters', 'read_denied', 'usable_sections', 'drop_reason', 'Candidates', 'eligible_entities']
 
-# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #99c5b90d
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2849df56
 import html, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,13 +16,8 @@ from typing import NamedTuple
 from urllib.parse import quote_plus
 from ...core.types import FormatError, Record, nearest
 from ...core.files import read_bytes, read_jsonl, utf8
-from refnb.benchmarks.altentities.questions import (
-    DOMAINS,
-    SECTIONS,
-    Alternative,
-    bare_title,
-    in_one_form,
-)
+from .questions import DOMAINS, SECTIONS, Alternative, bare_title
+from .questions import in_one_form
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #581c7baf
 def heading(text: str) -> str:
@@ -106,9 +101,7 @@ def cut_description(text: str) -> str:
     return (text[:end] if end else cut_words(text, limit)) + " ..."
 
 
-MAX_DESCRIPTION_CHARS = (
-    5000  # characters; a choice's infobox and its unshown background are shorter
-)
+MAX_DESCRIPTION_CHARS = 5000  # a choice's infobox and its unshown background are shorter
 
 
 def infobox_text(e: Entity) -> str:
@@ -125,9 +118,8 @@ def unshown_text(
     "Join the infobox and every section that people are not shown."
     box = infobox_text(e)
     texts = [text.strip() for h, text in e.sections.items() if heading(h) != section]
-    hidden = cut_words(
-        "\n".join(filter(None, texts)), max(0, MAX_DESCRIPTION_CHARS - 1 - len(box) - 2)
-    )
+    room = max(0, MAX_DESCRIPTION_CHARS - 1 - len(box) - 2)
+    hidden = cut_words("\n".join(filter(None, texts)), room)
     return f"{box}. {hidden}" if hidden else box
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #dfa98840
@@ -164,7 +156,7 @@ def as_choice(
         image_url=e.image_url if e.domain == "recipes" else "",
     )
 
-# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #8429d9a1
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #a7330695
 FOOD = ("infobox prepared food", "infobox food")  # templates of recipes
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
@@ -213,7 +205,7 @@ def usable_sections(e: Entity, f: Filters = Filters()) -> list[str]:
 
 
 def drop_reason(e: Entity, f: Filters = Filters(), denier: re.Pattern | None = None) -> str:
-    "Name the first filter that drops an entity by itself; a key of WHY, or empty."
+    "Name the first filter that drops an entity by itself; a key of FILTER_REASONS, or empty."
     texts = [e.name, *e.sections.values(), *map(e.value, e.attributes)]
     if len(e.templates) > 1:
         return "infoboxes"
@@ -235,12 +227,12 @@ def drop_reason(e: Entity, f: Filters = Filters(), denier: re.Pattern | None = N
         return "sections"
     return "denied" if denier and any(map(denier.search, texts)) else ""
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #daa8725a
 class Candidates(NamedTuple):
     "Entities that can be asked about, and what became of the others."
 
     entities: tuple[Entity, ...]  # in the table's order
-    dropped: dict[str, str]  # url -> a key of WHY
+    dropped: dict[str, str]  # url -> a key of FILTER_REASONS
     domains: dict[str, str]  # url -> its domain, of all that were in the table
     filters: Filters = Filters()  # the constants
 

@@ -7,7 +7,7 @@ __all__ = ['Stream', 'EDITS', 'Encoder', 'ATTRIBUTES', 'SHOWING', 'ORDER', 'SHAR
            'similar_name_pairs', 'tfidf_vectors', 'unit_rows', 'described_pairs', 'equal_pairs', 'attribute_pairs',
            'apportioned', 'wanted_pairs', 'DrawnPair', 'draw_pairs', 'split_pairs']
 
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #d40d8516
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3ce8cfc0
 import random
 from bisect import bisect_right
 from collections import defaultdict
@@ -17,17 +17,10 @@ from math import isqrt
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, DataError, nearest, need
-from ...core.settings import packaged
 from ...core.files import read_yaml
-from refnb.benchmarks.altentities.questions import (
-    DOMAINS,
-    METHODS,
-    SECTIONS,
-    USED,
-    as_seen,
-    paper_domain,
-    the_domain,
-)
+from ...core.settings import packaged
+from .questions import DOMAINS, METHODS, SECTIONS, USED, as_seen
+from .questions import paper_domain, the_domain
 from .entities import Candidates, Entity, cut_description, shown_name
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #abcfa5bd
@@ -233,14 +226,15 @@ def draw_pairs(
         if len(pool) > 1:
             pools[section] = pool
 
+    def seen_name(e: Entity) -> str:
+        return as_seen(shown_name(e))
+
     def fresh(method: str, section: str) -> Iterator[tuple[Entity, Entity]]:
         "Yield pairs that were not drawn before and have names that differ."
         pool = pools[section]
         streams = {
             "UNIFORM": lambda: within([range(len(pool))], rng),
-            "SAME_NAME": lambda: within(
-                grouped(as_seen(shown_name(e)) for e in pool).values(), rng
-            ),
+            "SAME_NAME": lambda: within(grouped(map(seen_name, pool)).values(), rng),
             "SIMILAR_NAME": lambda: similar_name_pairs(pool, rng),
             "SAME_INFOBOXES": lambda: attribute_pairs(pool, rng, domain),
             "SIMILAR_DESCRIPTION": lambda: described_pairs(pool, rng, section, encoder),
@@ -265,9 +259,8 @@ def draw_pairs(
             new_pairs += [(section, [*pair]) for pair in islice(stream, n - len(new_pairs))]
         for section, pair in new_pairs:
             rng.shuffle(pair)
-            drawn_pairs.append(
-                DrawnPair(domain, method, section, (pair[0], pair[1]), rng.randrange(2))
-            )
+            choices = pair[0], pair[1]
+            drawn_pairs.append(DrawnPair(domain, method, section, choices, rng.randrange(2)))
     rng.shuffle(drawn_pairs)
     return drawn_pairs
 

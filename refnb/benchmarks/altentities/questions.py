@@ -10,25 +10,17 @@ __all__ = ['DOMAINS', 'ALTENTITIES_SPLITS', 'METHODS', 'USED', 'SECTIONS', 'UNSE
            'the_description', 'option', 'choice_text', 'openings', 'opening', 'dialogue', 'expression_questions',
            'parse_altentities_questions', 'sample_altentities', 'altentities_task', 'altentities_questions']
 
-# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #08f27083
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #17080fba
 import html, json, random, re, unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 import msgspec
-from refnb.core.types import (
-    CallError,
-    FormatError,
-    Meta,
-    Option,
-    Question,
-    Record,
-    known_name,
-    nearest,
-)
-from ...core.settings import Settings, load_settings, packaged
+from ...core.types import CallError, FormatError, Meta, Option, Question, Record
+from ...core.types import known_name, nearest
 from ...core.files import read_bytes, read_yaml, refuse_repeated_keys, utf8
+from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import get
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b205fc32
@@ -98,7 +90,7 @@ def asked_as(names: Sequence[str], domain: str) -> str:
     *first, last = [f"'{title(n) if domain == 'SONGS' else n}'" for n in names]
     return f"Do you mean {', '.join(first)} or {last}?"
 
-# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #a69c6789
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #bad96ad1
 class Alternative(Record):
     "One of the things that a question offers."
 
@@ -170,7 +162,7 @@ class Written(Offer):
                 return f"field expressions[{i}]: is empty"
         return ""
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #c073a37c
 class AltQuestion(Written):
     "A question with its place."
 

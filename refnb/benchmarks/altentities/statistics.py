@@ -7,15 +7,15 @@ __all__ = ['Tagger', 'SEEN', 'SHEETS', 'method_counts', 'AltStatistics', 'alt_st
            'entities_per_expression', 'Shared', 'shared', 'seen_before', 'Judged', 'the_sheet', 'sheet_path',
            'sheet_text', 'write_sheets', 'filled_lines', 'read_sheet', 'judged_share']
 
-# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #1b0693b3
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #8d8a0087
 import importlib, random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, known_name
-from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...core.escaping import as_written, csv_line
+from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...metrics.uncertainty import Interval, cluster_interval
 from refnb.benchmarks.altentities.questions import (
     METHODS,

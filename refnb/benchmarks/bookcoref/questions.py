@@ -18,7 +18,7 @@ from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #54e551ab
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9ef43d8b
 ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")  # as printed; with the clause of Appendix C
@@ -41,7 +41,7 @@ def around(
     a, b = start - first, end + 1 - first
     return tokens[:a], tokens[a:b], tokens[b:]
 
-
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ebab59b2
 def filter_template(prompt: str = PROMPTS[0]) -> str:
     """Load a prompt of the yes-or-no filter, bookcoref_filter or bookcoref_filter_no, with $book,
     $mention and $character."""

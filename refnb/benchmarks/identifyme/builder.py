@@ -10,7 +10,7 @@ __all__ = ['BuilderMode', 'RELEASED', 'PAPER', 'RULES_BY_MODE', 'STRAIGHT_QUOTES
            'rejection_reason', 'eligible_mentions', 'copeland', 'ranked', 'shuffled', 'picked', 'in_quotes', 'Story',
            'by_thumb', 'question', 'Streams', 'block', 'Known', 'Built', 'build_identifyme', 'sample_questions']
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #16fffa77
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d9757bee
 import html, random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +18,8 @@ from functools import lru_cache
 from itertools import accumulate, chain, compress, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
-from refnb.core.types import (
-    NONE,
-    CallError,
-    DataError,
-    Later,
-    Option,
-    Question,
-    Record,
-    Span,
-    known_name,
-    nearest,
-)
+from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span
+from ...core.types import known_name, nearest
 from ...core.documents import Document, map_members
 from ...core.settings import Settings
 
@@ -523,7 +513,7 @@ def block(
         for k, row in enumerate(rows.itertuples(index=False))
     ]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #8040f72e
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #5d486d4d
 class Known(NamedTuple):
     "Knowledge beyond the documents; each field may be left out."
 
@@ -531,7 +521,7 @@ class Known(NamedTuple):
     order: Mapping[str, Sequence[str]] = {}  # document -> its names before shuffling
     genders: Mapping[str, Mapping[str, str | None]] = {}  # document -> name -> gender
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a7100f59
 class Built:
     "A built benchmark: questions by block, and what became of the documents."
 
@@ -624,7 +614,7 @@ class Built:
             f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{reasons}</ul>"
         )
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ed396f1b
 def build_identifyme(
     docs: Iterable[Document],  # with names; `corpus` in their meta, where there are several
     mode: str = "released",  # released: as the code does; paper: as the text says
@@ -634,7 +624,7 @@ def build_identifyme(
     "Build IdentifyMe from documents whose clusters have names."
     return Built(docs, the_rules(mode, **changed), known)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3aefd426
+
 def sample_questions(s: Settings | None = None) -> list[Question]:
     "Build IdentifyMe, with text, from the six stories of the sample."
     from refnb.core.corpora import sample

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['REPO', 'TEST', 'DATASETS', 'CORPORA', 'MENTION_FEATURES', 'answer_rows', 'row_id', 'question_of_row', 'all_rows',
-           'released_questions', 'answer_details', 'Totals', 'totals', 'released_labels', 'released_dialogue',
-           'implied_ranks', 'dev_ranks', 'corpus_is_here', 'named_documents', 'lists_of_names', 'rebuilt',
-           'built_questions']
+           'released_questions', 'details_of_row', 'answer_details', 'Totals', 'read_totals', 'totals',
+           'released_labels', 'released_dialogue', 'implied_ranks', 'dev_ranks', 'corpus_is_here', 'named_documents',
+           'lists_of_names', 'rebuilt', 'built_questions']
 
-# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5b242b03
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #30212692
 import csv, io, re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,22 +16,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import NONE, DataError, Later, Meta, Option, Question
-from ...core.documents import Document
-from ...core.settings import Settings, load_settings, packaged
-from ...core.files import python_list, read_yaml
 from ...core.corpora import load
+from ...core.documents import Document
+from ...core.files import python_list, read_yaml
+from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import are_here, files_of, get, upstream_files
-from refnb.benchmarks.identifyme.builder import (
-    KIND_TITLES,
-    PRONOUN_CLASSES,
-    QUESTION_KINDS,
-    RELEASED,
-    Built,
-    Known,
-    Streams,
-    build_identifyme,
-    the_rules,
-)
+from .builder import KIND_TITLES, PRONOUN_CLASSES, QUESTION_KINDS
+from .builder import RELEASED, Built, Known, Streams
+from .builder import build_identifyme, the_rules
 from .entities import Label, align_names
 
 if TYPE_CHECKING:
@@ -102,31 +94,34 @@ def released_questions(s: Settings | None = None) -> list[Question]:
     in the order of the test set."""
     return list(map(question_of_row, all_rows(s)))
 
-# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #3b36f510
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #e4c03df7
+def details_of_row(r: Mapping[str, str]) -> dict[str, Any]:
+    "Tell what a row says of an answer, in which no text is left."
+    answer, right = r["predicted_answer"], r["answer"]
+    genders = (r["ans_gender"], r["pred_gender"])  # None is written in three ways
+    gender, predicted = ("None" if g in ("", "nan") else g for g in genders)
+    return {
+        "right": answer == right,
+        "answer": "none" if right == NONE else "entity",
+        "predicted": "none" if answer == NONE else "entity",
+        "gender": gender,
+        "predicted_gender": predicted,
+        "nested": r["is_nested"] == "1",
+        "overlapping": answer in python_list(r["nested_entities"], row_id(r)),
+        "removed": right == NONE and answer == r["entity_name"],
+        "extracted": r["phrase_extr"] == r["mentions_vs_mentionstr"],
+    }
+
+
 def answer_details(
     key: str,  # of a file: owner/repo/path
     s: Settings | None = None,
 ) -> "pd.DataFrame":  # by question id
     "Make a table of the details of a system's answers."
-    details = {}
-    for r in answer_rows(key, s):
-        answer, right = r["predicted_answer"], r["answer"]
-        genders = (r["ans_gender"], r["pred_gender"])  # None is written in three ways
-        gender, predicted = ("None" if g in ("", "nan") else g for g in genders)
-        details[row_id(r)] = {
-            "right": answer == right,
-            "answer": "none" if right == NONE else "entity",
-            "predicted": "none" if answer == NONE else "entity",
-            "gender": gender,
-            "predicted_gender": predicted,
-            "nested": r["is_nested"] == "1",
-            "overlapping": answer in python_list(r["nested_entities"], row_id(r)),
-            "removed": right == NONE and answer == r["entity_name"],
-            "extracted": r["phrase_extr"] == r["mentions_vs_mentionstr"],
-        }
+    details = {row_id(r): details_of_row(r) for r in answer_rows(key, s)}
     return pd.DataFrame(list(details.values()), index=list(details))
 
-# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d57cd258
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #4fdbc2c4
 class Totals(NamedTuple):
     "The totals of a result file."
 
@@ -135,6 +130,13 @@ class Totals(NamedTuple):
     none_right: int  # of them, None of the Above
     extracted: int  # mentions repeated verbatim
     both: int  # extracted and right
+
+
+def read_totals(text: str) -> Totals:
+    "Read the totals of a result file from its text."
+    numbers = dict(re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", text, re.M))
+    fields = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
+    return Totals(*(int(numbers[f]) for f in fields))
 
 
 def totals(
@@ -147,10 +149,7 @@ def totals(
     key = f"{REPO}/results/qa/{model}/{form}/result_{split}.txt"
     if key not in upstream_files() or not are_here([upstream_files()[key]], s or load_settings()):
         return None
-    lines = re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", get(key, s).decode(), re.M)
-    numbers = {name: int(n) for name, n in lines}
-    fields = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
-    return Totals(*(numbers[f] for f in fields))
+    return read_totals(get(key, s).decode())
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #cb000cb1
 def released_labels(s: Settings | None = None) -> dict[str, list[Label]]:

@@ -6,7 +6,7 @@
 __all__ = ['SCOPES', 'NO_SPACE_BEFORE', 'NO_SPACE_AFTER', 'scope_sentences', 'stem', 'id_of', 'pieces', 'joined_text',
            'conll_line', 'entity_places', 'gap_row', 'documents', 'split_files', 'build_files']
 
-# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #ec2808af
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #ded6b1d0
 import csv, io, json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -15,15 +15,8 @@ from pathlib import Path
 from ...core.types import DataError
 from ...core.files import folder_atomic
 from ...core.gap import GAP_COLUMNS
-from refnb.benchmarks.kitmus.sampler import (
-    VARIANTS,
-    Instance,
-    Sampler,
-    Sentence,
-    Subtask,
-    Word,
-    the_variant,
-)
+from .sampler import VARIANTS, Instance, Sampler, Sentence, Subtask, Word
+from .sampler import the_variant
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #efc710ae
 SCOPES = ("knowledge-text-only", "task-text-only", "full-text")
@@ -84,7 +77,7 @@ def entity_places(sentences: Iterable[Sentence], n: int) -> list[list[int]]:
     words = [w for s in sentences for w in s]
     return [[i for i, w in enumerate(words) if w.entity == e] for e in range(1, n + 1)]
 
-# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5f2c32f6
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #7cb43a8a
 def gap_row(key: str, i: Instance, sentences: Iterable[Sentence], text: str) -> str:
     "Write one row of GAP's table, with its line end; `text` is that of the sentences."
     words = list(chain.from_iterable(sentences))
@@ -100,7 +93,7 @@ def gap_row(key: str, i: Instance, sentences: Iterable[Sentence], text: str) -> 
     csv.writer(line, delimiter="\t", lineterminator="\n").writerow([*columns, "none"])
     return line.getvalue()
 
-
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #2078ca34
 def documents(i: Instance, root: str = "kitmus") -> Iterator[tuple[str, str, str]]:
     "Write an instance in each scope and format: scope, ending of the file, and what stands there."
     for scope in SCOPES:

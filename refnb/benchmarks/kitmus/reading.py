@@ -98,7 +98,7 @@ def gold_texts(docs: Iterable[Document]) -> dict[str, GoldText]:
         out[key] = GoldText(p._replace(fields=p.fields | {"pronoun": word}), tokens)
     return out
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #82403c44
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #090d5b2f
 FALSE = frozenset(("FALSE", "False", "false", "0", "0.0"))
 TRUE = frozenset(("TRUE", "True", "true", "1", "1.0"))
 
@@ -120,7 +120,7 @@ def joined(t: GoldText, d: Document) -> tuple[int, ...]:
         raise DataError(difference, f"text {t.gold.id!r}", do)
     return joined_candidates(t.gold, check_spans(d.clusters, len(t.tokens), t.gold.id))
 
-
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ccf0cdc1
 def joined_in_row(r: Mapping[str, str], t: GoldText, at: str) -> tuple[tuple[int, ...], int]:
     "Find the candidates that a row joins with the pronoun, and count its odd flags; `at` is its line."
     ends = accumulate(map(len, pieces(Word(token, "") for token in t.tokens)))
@@ -168,7 +168,7 @@ def from_table(data: bytes, gold: Mapping[str, GoldText]) -> Predictions:
         odd += strange
     return Predictions(out, 0, odd)
 
-
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #de7b3400
 def predictions(data: bytes, gold: Mapping[str, GoldText], where: str = "") -> Predictions:
     "Read what predictions join for every text of `gold_texts`; `where` is the file's name, for errors."
     with in_file(where):

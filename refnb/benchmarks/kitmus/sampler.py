@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Sentence', 'VARIANTS', 'KITMUS_SPLITS', 'SIZES', 'Template', 'TEMPLATES', 'SamplerMode', 'SAMPLER_MODES', 'Word',
-           'Instance', 'Variant', 'the_variant', 'Occupation', 'Location', 'Resources', 'capitalised', 'fill_template',
-           'Pools', 'Draw', 'draw_instance', 'write', 'thirds', 'Subtask', 'Sampler']
+           'Instance', 'Variant', 'the_variant', 'ResourceFiles', 'Occupation', 'Location', 'Resources', 'capitalised',
+           'fill_template', 'Pools', 'Draw', 'draw_instance', 'write', 'thirds', 'Subtask', 'Sampler']
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fe5088e9
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #876ddecb
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
-from ...core.looks import INK
+from ...core.types import CallError, DataError, FormatError, known_name, nearest
 from ...core.files import at_line, python_list, read_bytes, table_rows, utf8
+from ...core.looks import INK
 from ...core.pages import read_handed_in
-from ...core.types import CallError, FormatError, DataError, known_name, nearest
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #62ad1e98
 class Word(NamedTuple):
@@ -118,35 +118,9 @@ def the_variant(name: str) -> Variant:
     "Find one of the eight variants by name."
     return VARIANTS[known_name(name, VARIANTS, "variant")]
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #294bb249
-class Occupation(NamedTuple):
-    "An occupation, and a situation that is typical of it."
-
-    words: Sentence  # potter
-    situation: Sentence  # shaping clay bowls
-
-
-class Location(NamedTuple):
-    "A place to meet at, and the file of the sentences about it."
-
-    words: Sentence
-    noise: str
-
-
-Template = tuple[str, ...]  # slots
-TEMPLATES = {  # kind of sentence: its file, and the slots that must be in it, for a text to fill
-    "entity": ("templates/entspec_knowledge_sentence.txt", {"entity_mention", "entity_occupation"}),
-    "background": (
-        "templates/background_knowledge_sentence.txt",
-        {"entity_occupation", "occupation_description"},
-    ),
-    "meet": ("templates/meet_sentence.txt", {"mentions", "location"}),
-    "pronoun": ("templates/pronoun_sentence.txt", {"pronoun", "situation"}),
-}
-
-
-class Resources:
-    "All that texts are made of, checked as it is read: errors name file and line."
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #b51b5754
+class ResourceFiles:
+    "The files of a folder of resources, checked line by line: errors name file and line."
 
     def __init__(
         self,
@@ -155,30 +129,6 @@ class Resources:
     ):
         self.files = files if callable(files) else lambda name: read_bytes(Path(files) / name)
         self.doubled = doubled
-
-        self.names = []
-        for at, [name] in self.rows("names.csv", lastname="name"):
-            if not name.isalpha() or name != name.capitalize():  # a sentence would change it
-                raise FormatError(f"{name!r} is not a capitalised word", at)
-            self.names.append(name)
-
-        self.locations = []
-        for at, [place, noise] in self.rows("locations.csv", location="place", noise_fp=""):
-            if ".." in noise.split("/") or noise.startswith("/"):
-                raise FormatError(f"{noise!r} leaves the folder of resources", at)
-            self.locations.append(Location(self.words(place, f"{at}, field location"), noise))
-
-        self.vocab = {}
-        for slot, word in read_handed_in(self.files("vocab.json"), "vocab.json", dict).items():
-            if not isinstance(word, list) or [type(x) for x in word] != [str, str]:
-                raise FormatError("is not [token, tag]", f"vocab.json, field {slot}")
-            self.vocab[slot] = Word(*word)
-
-        kind = dict[str, list[tuple[float, str, str]]]  # probability, pronoun, verb
-        pronouns = read_handed_in(self.files("pronouns.json"), "pronouns.json", kind)
-        self.pronouns = pronouns.get("pronouns", [])
-        if abs((total := sum(p for p, *_ in self.pronouns)) - 1) > 1e-8:
-            raise FormatError(f"the probabilities sum to {total:g}, not to 1", "pronouns.json")
 
     def rows(
         self,
@@ -220,6 +170,67 @@ class Resources:
         if not full:
             raise FormatError("is empty", name)
         return full
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7b03ba17
+class Occupation(NamedTuple):
+    "An occupation, and a situation that is typical of it."
+
+    words: Sentence  # potter
+    situation: Sentence  # shaping clay bowls
+
+
+class Location(NamedTuple):
+    "A place to meet at, and the file of the sentences about it."
+
+    words: Sentence
+    noise: str
+
+
+Template = tuple[str, ...]  # slots
+TEMPLATES = {  # kind of sentence: its file, and the slots that must be in it, for a text to fill
+    "entity": ("templates/entspec_knowledge_sentence.txt", {"entity_mention", "entity_occupation"}),
+    "background": (
+        "templates/background_knowledge_sentence.txt",
+        {"entity_occupation", "occupation_description"},
+    ),
+    "meet": ("templates/meet_sentence.txt", {"mentions", "location"}),
+    "pronoun": ("templates/pronoun_sentence.txt", {"pronoun", "situation"}),
+}
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #cb0c2366
+class Resources(ResourceFiles):
+    "All that texts are made of, checked as it is read."
+
+    def __init__(
+        self,
+        files: Callable[[str], bytes] | str | Path,  # a folder, or what reads a file of one
+        doubled: bool = False,  # accept a name or a place that is there twice (the release has one)
+    ):
+        super().__init__(files, doubled)
+
+        self.names = []
+        for at, [name] in self.rows("names.csv", lastname="name"):
+            if not name.isalpha() or name != name.capitalize():  # a sentence would change it
+                raise FormatError(f"{name!r} is not a capitalised word", at)
+            self.names.append(name)
+
+        self.locations = []
+        for at, [place, noise] in self.rows("locations.csv", location="place", noise_fp=""):
+            if ".." in noise.split("/") or noise.startswith("/"):
+                raise FormatError(f"{noise!r} leaves the folder of resources", at)
+            self.locations.append(Location(self.words(place, f"{at}, field location"), noise))
+
+        self.vocab = {}
+        for slot, word in read_handed_in(self.files("vocab.json"), "vocab.json", dict).items():
+            if not isinstance(word, list) or [type(x) for x in word] != [str, str]:
+                raise FormatError("is not [token, tag]", f"vocab.json, field {slot}")
+            self.vocab[slot] = Word(*word)
+
+        kind = dict[str, list[tuple[float, str, str]]]  # probability, pronoun, verb
+        pronouns = read_handed_in(self.files("pronouns.json"), "pronouns.json", kind)
+        self.pronouns = pronouns.get("pronouns", [])
+        if abs((total := sum(p for p, *_ in self.pronouns)) - 1) > 1e-8:
+            raise FormatError(f"the probabilities sum to {total:g}, not to 1", "pronouns.json")
 
     def noise(
         self,
@@ -395,7 +406,7 @@ def thirds(rng: np.random.Generator, order: np.ndarray) -> list[list[int]]:
     rng.shuffle(order)
     return [part.tolist() for part in np.array_split(order, 3)]
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #a3266c24
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #daf0b583
 class Subtask(msgspec.Struct, frozen=True):
     "The texts of a variant, a number of entities and a split: drawn, and written when asked for."
 
@@ -421,7 +432,7 @@ class Subtask(msgspec.Struct, frozen=True):
     def __repr__(self):
         return f"{self.name}, {self.split}: {len(self)} instances"
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #f7fb589a
 SamplerMode = Literal["released", "paper"]
 SAMPLER_MODES = ("released", "paper")
 

@@ -14,7 +14,7 @@ from ...core.types import Span
 from ...core.documents import Document
 from ...core.plain_text import words_of_text
 from ...metrics.windows import LENGTH, split
-from ..rules.clusters import occurrences
+from ..rules import occurrences
 from ..coreference.memory import all_pairs, link
 from ..coreference.texts import PRONOUN, content, encoded_text, with_cast
 from .books import Character

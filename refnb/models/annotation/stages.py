@@ -32,7 +32,7 @@ from ..registry import find_system, is_system
 from ..systems import split_variant
 from ..coreference.recipes import coref_seal, coref_systems
 from ..running import run
-from ..live.systems import seeded
+from ..live import seeded
 from .books import Book, Character, as_characters, characters_yaml
 from refnb.models.annotation.expansion import (
     Expanded,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 import torch
-from ...benchmarks.kitmus.links import document_of_instance, subtask_documents
+from ...benchmarks.kitmus.tasks import document_of_instance, subtask_documents
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.tasks import tasks

@@ -5,18 +5,18 @@
 # %% auto #0
 __all__ = ['inspect_names', 'inspect_samples', 'ReplyScore', 'inspect_score', 'inspect_task']
 
-# %% ../../../nbs/models/published/04_inspect_tasks.ipynb #930508fa
+# %% ../../../nbs/models/published/04_inspect_tasks.ipynb #7f07d765
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 import msgspec
-from ...benchmarks.given.tasks import as_task
-from ...benchmarks.tasks import Task, tasks
+from ...core.types import CallError, Option, Question, RefnbError, nearest
 from ...core.files import CANARY
 from ...core.settings import Settings
-from ...core.types import CallError, Option, Question, RefnbError, nearest
 from ...metrics.choice import credit
+from ...benchmarks.given.tasks import as_task
+from ...benchmarks.tasks import Task, tasks
 from ..language.answering import form_for, requests_about, system_text
 from ..language.models import LanguageModel, the_model
 from ..language.prompts import Order, the_form

@@ -6,36 +6,23 @@
 __all__ = ['MAX_LOG_BYTES', 'WORTH', 'LoggedQuestion', 'question_in', 'Sample', 'Log', 'inspect_content', 'inspect_finish',
            'read_inspect', 'reading', 'shown_order', 'LogSystem', 'log_outcomes', 'asked_otherwise']
 
-# %% ../../../nbs/models/published/03_logs.ipynb #d4abf5e7
-import hashlib
-import json
-import math
-import re
-import sys
+# %% ../../../nbs/models/published/03_logs.ipynb #9b9e7ab3
+import hashlib, json, math, re, sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ...benchmarks.tasks import Task
+from ...core.types import Answer, DataError, FormatError, Lack, Question, Record, RefnbError
+from ...core.types import Usage, repeated
 from ...core.files import read_bytes
 from ...core.settings import Settings
-from refnb.core.types import (
-    Answer,
-    DataError,
-    Lack,
-    FormatError,
-    Question,
-    Record,
-    RefnbError,
-    Usage,
-    repeated,
-)
+from ...benchmarks.tasks import Task
+from ..systems import BaseSystem, Failure, Identity
+from ..registry import refuse_settings
 from ..language.prompts import Order, in_order, turned_back
 from ..language.reading import ReadingMode, read
 from ..language.wire import FINISH_OF
-from ..registry import refuse_settings
-from ..systems import BaseSystem, Failure, Identity
 
 if sys.version_info >= (3, 14):
     import zipfile
@@ -134,7 +121,7 @@ def read_inspect(path: Path) -> Log:
     tool = f"inspect_ai {content_of_log['eval'].get('packages', {}).get('inspect_ai', '')}".strip()
     return Log(tool, content_of_log["eval"]["model"], samples)
 
-# %% ../../../nbs/models/published/03_logs.ipynb #689ab54d
+# %% ../../../nbs/models/published/03_logs.ipynb #1ff9b32d
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     "Tell in one line what is wrong with a log."
@@ -147,7 +134,7 @@ def reading(path: Path) -> Iterator[None]:
         do = "it should be a log of inspect_ai, or samples_*.jsonl of lm-evaluation-harness"
         raise FormatError(why, str(path), do) from None
 
-# %% ../../../nbs/models/published/03_logs.ipynb #ba65d359
+# %% ../../../nbs/models/published/03_logs.ipynb #ff452cd1
 def shown_order(q: Question, asked: LoggedQuestion) -> Order:
     "Return the order in which a question's options were shown; raise an error for other options."
     for order in ("given", "reversed"):
@@ -157,7 +144,7 @@ def shown_order(q: Question, asked: LoggedQuestion) -> Order:
     do = "run the task again: inspect eval refnb/TASK"
     raise DataError("was logged with other options than the task's", q.id, do)
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #c7122947
 class LogSystem(BaseSystem):
     "A system that replays the answers in a log."
 

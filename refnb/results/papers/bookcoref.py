@@ -14,7 +14,7 @@ from ...core.settings import Settings
 from ...core.hub import hub_lack
 from ...core.summaries import Summary
 from ...benchmarks.bookcoref.books import SPLIT
-from ...models.published.clusters import NAMED_BOOK, released_lack
+from ...models.published.answers import NAMED_BOOK, released_lack
 from ...models.registry import system_title
 from ..scores import pooled, run_counts
 from ..plots import RED, bar_style, figure
