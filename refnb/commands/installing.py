@@ -8,7 +8,7 @@ __all__ = ['doctor_', 'fetch', 'setup']
 # %% ../../nbs/commands/02_installing.ipynb #76059ae0
 import sys
 from typing import Annotated
-from ..core.types import DataError
+from ..core.types import DataError, FormatError
 from ..core.settings import load_settings
 from .terminal import *
 
@@ -54,11 +54,18 @@ def fetch(
     s, say, hub_names = load_settings(), messages(json), hub_files()
     hub = [n for n in names if n in hub_names]
     for n in hub:
-        path = hub_path(n, s)
-        if check and not path:
+        if check and not hub_path(n, s):
             raise hub_lack(n).error(n)
-        books = len(gold_clusters(path or fetch_hub(n, s)))
-        say(f"{n}: {books} books, counted as published ({hub_names[n].licence})")
+        path = fetch_hub(n, s)
+        try:
+            books = len(gold_clusters(path))
+        except (DataError, FormatError) as fault:
+            if path == hub_names[n].place(s):
+                path.unlink()
+                do = f"it is removed: refnb fetch {n}"
+                raise type(fault)(fault.what, fault.where, do) from None
+            raise
+        say(f"{n}: {books} books are here ({hub_names[n].licence})")
     of_cards = files_of_cards(s) if names else {}
     sets = [n for n in (names or set_names()) if n not in hub_names]
     surveys = [survey(n, s, of_cards.get(n, ())) for n in sets]
