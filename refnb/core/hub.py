@@ -72,8 +72,8 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
     if s.offline:
         do = f"set REFNB_OFFLINE=false, or {advice}"
         raise DataError("is not here, and downloads are off", name, do)
-    hub = need("huggingface_hub", "hub")
-    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
+    hub, logging = (need(f"huggingface_hub{x}", "hub") for x in ("", ".utils.logging"))
+    logging.set_verbosity_error()  # it would report each of its retries
     at_commit, contents = {"repo_type": "dataset", "revision": f.revision}, list[bytes]()
     make_folder(place.parent)
     try:
