@@ -71,8 +71,7 @@ def fetch(
     surveys = [survey(n, s, of_cards.get(n, ())) for n in sets]
     surveys = surveys if names else [g for g in surveys if not g.opt_in]
     for g in surveys:
-        mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
-        say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
+        say(f"{g.name}: {g.files} files, {g.here} here, {g.download} to download ({g.licence})")
     files_of_sets = (of_cards.get(g.name) or files_of(g.name) for g in surveys)
     files = list(dict.fromkeys(f for files in files_of_sets for f in files))
     if check:

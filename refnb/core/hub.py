@@ -13,7 +13,7 @@ from pathlib import Path
 from .types import CallError, DataError, Lack, Record, need, known_name, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import LARGEST, make_folder, read_yaml, write_atomic
-from .upstream import FILE_CHANGED, blob_id
+from .upstream import blob_id
 
 # %% ../../nbs/core/13_hub.ipynb #d1be9129
 class HubFile(Record):
@@ -90,8 +90,8 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
                 id = hashlib.sha256(data).hexdigest() if x.lfs else blob_id(data)
                 expected = x.lfs.sha256 if x.lfs else x.blob_id
                 if id != expected:
-                    what = f"wrong content: {id}, expected {expected}"
-                    raise DataError(what, where, f"ask again; if it stays so, {FILE_CHANGED}")
+                    do = f"ask again; if it stays so, {advice}"
+                    raise DataError(f"wrong content: {id}, not {expected}", where, do)
                 contents.append(data.rstrip() + b"\n")
     except DataError:
         raise

@@ -3,7 +3,6 @@ thing in a copy of the repository, names the command and a part of what it says;
 
 import json, os, re, shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 import pytest
 from refnb.core.runs import with_id
