@@ -22,7 +22,7 @@ hypothesis.settings.load_profile("refnb")
 
 # begun first, lest one core wait for them at the end
 LONG = """test_batch test_extending test_local_models test_packages test_ray test_readme test_kitmus
-test_identifyme_builder test_pair_models test_pair_training test_coreference_training test_servers""".split()
+test_missing_sets test_identifyme_builder test_pair_models test_pair_training test_coreference_training test_servers""".split()
 
 
 def pytest_collection_modifyitems(items):

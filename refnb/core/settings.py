@@ -42,6 +42,7 @@ class Settings(Record):
     patience: int  # seconds without a byte after which a connection counts as dead
     # a file with BookCoref's gold clusters, or "": they are on a hub alone
     bookcoref_gold: str
+    bookcoref_silver: str  # the same of its 50 silver books
     corefud: str  # a folder with CorefUD's .conllu files of a corpus, or ""
     systems: str  # your own systems: YAML files
     benchmarks: str  # your own benchmarks: cards, YAML files
@@ -57,7 +58,10 @@ MINIMA = {"jobs": 0, "timeout": 1, "patience": 1}
 def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
     """Convert settings, given as text or, in a call, as values, to their types; one that does not exist is an error.
     A relative path starts at `base`; an empty one stays empty."""
-    kinds, paths = Settings.__annotations__, (*FOLDERS, "bookcoref_gold", "corefud")
+    kinds, paths = (
+        Settings.__annotations__,
+        (*FOLDERS, "bookcoref_gold", "bookcoref_silver", "corefud"),
+    )
     out: dict[str, Any] = {}
     for key, value in values.items():
         if key not in kinds:

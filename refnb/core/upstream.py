@@ -294,8 +294,9 @@ def get(
         aside = write_atomic(Path(s.cache) / "quarantine" / name, data)
         if cached:
             path.unlink(missing_ok=True)
-        what = f"{'sha256' if file.url else 'blob id'} {blob}, expected {file.blob}"
-        raise DataError(f"wrong content: {what}", file.key, f"put into quarantine at {aside}; {do}")
+        # a line of 300 characters holds both ids, however long the file's name is
+        what = f"wrong content{': sha256' if file.url else ''} {blob}, not {file.blob}"
+        raise DataError(what, file.key, f"put into quarantine at {aside}; {do}")
     if file.url and len(data) != file.size:
         what = f"has {len(data):,} bytes, and its card says {file.size:,}"
         raise DataError(what, file.key, "correct the size in the card")
@@ -348,6 +349,13 @@ class Survey(NamedTuple):
     to_come: int  # bytes to download, as far as known
     licence: str  # in the repository's words
     opt_in: bool  # only fetched by name
+    unsized: int  # files to download whose sizes are not known
+
+    @property
+    def download(self) -> str:
+        "Say how much is to be downloaded."
+        mb = f"{self.to_come / 1e6:.1f} MB"
+        return f"{mb} and {self.unsized} files of unknown size" if self.unsized else mb
 
 
 def survey(
@@ -360,8 +368,9 @@ def survey(
     absent = [f for f in files if not local_path(f, s)]
     file_set = known_sets().sets.get(name, FileSet(name, "", (), opt_in))
     size, to_come = (sum(f.size or 0 for f in some) for some in (files, absent))
-    n, here = len(files), len(files) - len(absent)
-    return Survey(name, file_set.about, n, size, here, to_come, files[0].licence, file_set.opt_in)
+    n, unsized = len(files), sum(f.size is None for f in absent)
+    about, licence, by_name = file_set.about, files[0].licence, file_set.opt_in
+    return Survey(name, about, n, size, n - len(absent), to_come, licence, by_name, unsized)
 
 
 def fetch_files(

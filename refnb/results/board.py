@@ -309,8 +309,8 @@ def inputs_here(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
         else:
             g = look(i)
             state = "here" if g.here == g.files else f"{g.here} of {g.files} files here"
-            if g.to_come:
-                state = f"{g.to_come / 1e6:.1f} MB to download"
+            if g.to_come or g.unsized:
+                state = f"{g.download} to download"
         out.append(f"{i} ({state})")
     return ", ".join(out) or "nothing"
 
@@ -496,7 +496,13 @@ def paper_pages(b: Board) -> dict[str, str]:
 # %% ../../nbs/results/06_board.ipynb #c7268afd
 def board_pages(s: Settings) -> tuple[Board, dict[Path, str]]:
     "Make the board, README.md, beside the reports, and a page for each paper; what lies on a machine does not count."
-    b = board(s.changed(upstream="", cache="/nonexistent", offline=False))
+    nothing = {
+        "upstream": "",
+        "cache": "/nonexistent",
+        "bookcoref_gold": "",
+        "bookcoref_silver": "",
+    }
+    b = board(s.changed(offline=False, **nothing))
     papers = {Path(s.reports) / p / "README.md": text for p, text in b.pages().items()}
     return b, {Path(s.reports) / "README.md": b.markdown()} | papers
 

@@ -141,8 +141,7 @@ def bring(jobs: list[TableJob], s: Settings, say: Say) -> bool:
         say(f"not here: {', '.join(g.name for g in gone)}; {why}")
         return False
     for g in gone:
-        mb = f"{g.to_come / 1e6:.1f} MB"
-        say(f"fetching {g.name}: {g.files - g.here} files, {mb} ({g.licence})")
+        say(f"fetching {g.name}: {g.files - g.here} files, {g.download} ({g.licence})")
     faults = fetch_files([f for g in gone for f in files_of(g.name)], s)
     for e in faults:
         say(f"not fetched: {e}")

@@ -234,39 +234,36 @@ def test_gold_without_text_joins_the_text_of_its_own_version_alone(s, tmp_path):
             load(book)
 
 
-def test_gold_of_the_hub_is_fetched_once_and_at_the_pinned_revision_alone(tmp_path, monkeypatch):
-    pinned, asked = "2c2587aca956" + "0" * 28, []
-    (tmp_path / "file").write_text('{"doc_key": "a", "clusters": []}\n')
-    commits = [types.SimpleNamespace(commit_id=x) for x in (pinned, "f" * 40)]
-    quiet = types.SimpleNamespace(logging=types.SimpleNamespace(set_verbosity_error=lambda: None))
-    api = types.SimpleNamespace(list_repo_commits=lambda repo, repo_type: commits)
+def test_what_a_hub_does_not_give_is_told_in_a_line(tmp_path, monkeypatch):
+    "What it gives is tried with a stand-in of the hub, in tests/results/test_missing_sets.py."
+    listed, fake = [], types.SimpleNamespace
+    quiet = fake(set_verbosity_error=lambda: None)
+    api = fake(list_repo_tree=lambda repo, folder, **at: listed)
+    hub_package = fake(HfApi=lambda: api)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub_package)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.utils.logging", quiet)
 
-    def download(*args, revision, **how):
-        asked.append(revision)
-        return str(tmp_path / "file")
+    def refused(said: str, **how):
+        s = load_settings("/", env={}, cache=str(tmp_path), **how)
+        with pytest.raises(DataError, match=said) as e:
+            hub.fetch_hub("bookcoref-silver", s)
+        assert "REFNB_BOOKCOREF_SILVER" in str(e.value) and "\n" not in str(e.value)
 
-    fake = types.SimpleNamespace(utils=quiet, HfApi=lambda: api, hf_hub_download=download)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
-
-    def fetch(place, **how):
-        return hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(place), **how))
-
-    path = fetch(tmp_path / "cache")
-    assert path.read_text().startswith('{"doc_key"')
-    assert fetch(tmp_path / "cache") == path and asked == [pinned]
-    commits.pop(0)
-    with pytest.raises(DataError, match="0 revisions that begin with 2c2587aca956"):
-        fetch(tmp_path / "other")
-    with pytest.raises(DataError, match="downloads are off"):
-        fetch(tmp_path / "other", offline=True)
+    refused("downloads are off", offline=True)
+    refused("0 documents in 0 files, where 50 were published")
+    full = "bookcoref_annotations/full"
+    listed.append(fake(path=f"{full}/train.jsonl", size=10**12))
+    refused("train.jsonl: has 1,000,000,000,000 bytes")
+    for path in (f"{full}/test.jsonl", f"{full}/more/train.jsonl.txt"):
+        listed[:] = [fake(path=path, size=1)]
+        refused("0 documents in 0 files")
 
     def broken():
         raise OSError("no network\nand more")
 
-    fake.HfApi = broken
-    with pytest.raises(DataError, match="OSError: no network.*or name a file") as e:
-        fetch(tmp_path / "other")
-    assert "\n" not in str(e.value)
+    hub_package.HfApi = broken
+    refused("OSError: no network.*try again later")
+    assert not [x for x in tmp_path.rglob("*") if x.is_file()]
 
 
 # Runs

@@ -10,6 +10,7 @@ OTHER = dict.fromkeys(["upstream", "cache", "runs", "reports", "corefud"], "/els
 OTHER |= dict.fromkeys(["systems", "benchmarks", "corpora", "tables"], "/elsewhere")
 OTHER |= dict.fromkeys(["jobs", "timeout", "patience"], "7")
 OTHER |= dict(host="https://a.org", offline="true", bookcoref_gold="/elsewhere/gold.jsonl")
+OTHER |= dict(bookcoref_silver="/elsewhere/silver.jsonl")
 FOLDERS = [k for k, v in OTHER.items() if v == "/elsewhere"]
 FOUND = ["runs", "reports", "systems", "benchmarks", "corpora", "tables"]  # beside the file
 

@@ -1,11 +1,12 @@
-"A small web server for tests: a tree of files on 127.0.0.1, and the faults that networks have."
+"Small web servers for tests: a tree of files and a hub of datasets on 127.0.0.1, and the faults that networks have."
 
-import gzip, socket, struct, threading
+import gzip, hashlib, json, socket, struct, threading
 from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
+from refnb.core.upstream import blob_id
 
 
 class Seen(NamedTuple):
@@ -84,6 +85,8 @@ class _Web(ThreadingHTTPServer):
 class Tree:
     "Serves `root`, laid out owner/repo/commit/path, each file plain or .gz; use it in a `with`."
 
+    handler = _Handler
+
     def __init__(self, root: str | Path):
         self.root, self.seen, self.errors = Path(root), [], []
         self.faults: dict[str, Iterator[Fault]] = {}
@@ -93,7 +96,7 @@ class Tree:
         self.released, self._lock = threading.Event(), threading.Lock()
 
     def __enter__(self):
-        self._web = _Web(("127.0.0.1", 0), _Handler)
+        self._web = _Web(("127.0.0.1", 0), self.handler)
         self._web.tree = self
         self._thread = threading.Thread(
             target=self._web.serve_forever, kwargs=dict(poll_interval=0.01)
@@ -143,3 +146,75 @@ class Tree:
         e = sys.exc_info()[1]
         if not isinstance(e, ConnectionError):
             self.errors.append(repr(e))
+
+
+class _HubHandler(_Handler):
+    def do_HEAD(self):
+        hub, path = self.server.tree, unquote(self.path)[1:]
+        hub.next_fault(Seen(f"HEAD {path}", None))
+        data = hub.content(path)
+        if data is None:
+            return self._say(404, X_Error_Code="EntryNotFound")
+        commit = path.split("/")[4]
+        if not hub.is_large(data):
+            return self._say(
+                200, ETag=f'"{blob_id(data)}"', X_Repo_Commit=commit, Content_Length=str(len(data))
+            )
+        sha = hashlib.sha256(data).hexdigest()
+        hub.stored[f"store/{sha}"] = path
+        self._say(
+            302,
+            Location=f"{hub.store}/{sha}",
+            X_Linked_ETag=f'"{sha}"',
+            X_Linked_Size=str(len(data)),
+            X_Repo_Commit=commit,
+        )
+
+    def do_GET(self):
+        hub, path = self.server.tree, unquote(self.path)[1:].partition("?")[0]
+        if path.startswith("api/"):
+            hub.next_fault(Seen(path, None))
+            _, *place, what, commit, folder = [*path.split("/", 6), *[""] * 5][:7]
+            root = f"{'/'.join(place)}/resolve/{commit}/"
+            return self._json(hub.listed(root, folder) if what == "tree" else None)
+        super().do_GET()
+
+    def _json(self, value: list | None):
+        body = json.dumps(value or []).encode()
+        self._say(404 if value is None else 200, Content_Length=str(len(body)))
+        self.wfile.write(body)
+
+
+class Hub(Tree):
+    """Serves datasets as a hub does, from `extra`: datasets/OWNER/NAME/resolve/COMMIT/PATH -> content. A large file
+    lies in a store of its own, and is known by its sha256, a small one by its git blob."""
+
+    handler = _HubHandler
+
+    def __init__(self, large: int = 1000):
+        super().__init__("/nonexistent")
+        self.large, self.stored = large, dict[str, str]()
+
+    @property
+    def store(self) -> str:
+        "Where large files lie: on another host."
+        return f"http://localhost:{self._web.server_port}/store"
+
+    def is_large(self, data: bytes) -> bool:
+        return len(data) > self.large
+
+    def content(self, path: str) -> bytes | None:
+        return self.extra.get(self.stored.get(path, path))
+
+    def listed(self, root: str, folder: str) -> list[dict] | None:
+        "What a folder of a dataset has, as the hub's API tells it."
+        files = {p.removeprefix(root): d for p, d in self.extra.items() if p.startswith(root)}
+        out = []
+        for path, data in files.items():
+            if path.rpartition("/")[0] == folder:
+                entry = {"type": "file", "path": path, "size": len(data), "oid": blob_id(data)}
+                if self.is_large(data):
+                    sha = hashlib.sha256(data).hexdigest()
+                    entry["lfs"] = {"oid": sha, "size": len(data), "pointerSize": 132}
+                out.append(entry)
+        return out or None

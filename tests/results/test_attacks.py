@@ -1,14 +1,14 @@
 """Whoever changes what a table is made from, or what is committed of it, is told of by a command. Each row changes one
 thing in a copy of the repository, names the command and a part of what it says; then the thing is put back."""
 
-import json, os, re, shutil, subprocess, sys
+import json, os, re, shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 import pytest
 from refnb.core.runs import with_id
 from refnb.core.upstream import files_of
-from tools import ROOT, clean
+from results_copy import Copy
+from tools import ROOT
 
 MAIN, THOUGHT = "identifyme/table_3_main_results", "identifyme/table_2_chain_of_thought"
 STATISTICS, LINKS = "bookcoref/table_1_statistics", "kitmus/table_2b_kitmus_trained"
@@ -166,32 +166,6 @@ ATTACKS = {
         "README.md", sub(r"Of (\d+) numbers", "Of 9\\1 numbers"), CHECK, "another count"
     ),
 }
-
-
-class Copy:
-    "A copy of what the repository says and of the code that reads it."
-
-    def __init__(self, home: Path):
-        self.home, left_out = home, shutil.ignore_patterns("weights", "__pycache__", ".batch")
-        for name in ("refnb", "nbs", "reports", ".ci"):
-            shutil.copytree(ROOT / name, home / name, ignore=left_out)
-        for name in ("README.md", "constraints.txt", "settings.ini"):
-            shutil.copy(ROOT / name, home / name)
-
-    def python(self, *args: object, **variables: str) -> subprocess.CompletedProcess[str]:
-        env = clean(self.home) | {"PYTHONPATH": str(self.home)} | variables
-        call = [sys.executable, "-P", *map(str, args)]
-        return subprocess.run(call, cwd=self.home, env=env, capture_output=True, text=True)
-
-    def refnb(self, *args: object, **variables: str) -> subprocess.CompletedProcess[str]:
-        run = "from refnb.commands.cli import run; run()"
-        return self.python("-c", run, *args, **variables)
-
-    def states(self, **variables: str) -> dict[str, str]:
-        "What the list of tables says of each report."
-        said = self.refnb("list", "tables", "--json", **variables)
-        assert not said.returncode, said.stderr
-        return {x["table"]: x["report"] for x in json.loads(said.stdout)["tables"]}
 
 
 @pytest.fixture(scope="module")

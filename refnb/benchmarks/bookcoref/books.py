@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPLIT', 'BOOKS', 'CountsByBook', 'MODE_OF_SETTING', 'unsolved', 'windows', 'book_documents', 'gold_books', 'gold_ids',
-           'listed_books', 'score_run']
+           'listed_books', 'silver_books', 'score_run']
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #48c89b84
 from collections.abc import Iterable
@@ -93,6 +93,11 @@ def listed_books(
                 raise DataError(f"two books have the number {number}", path, "leave one out")
             out[number] = d
     return out
+
+
+def silver_books(files: str = "", s: Settings | None = None) -> dict[str, Document]:
+    "Read the 50 silver books by their Gutenberg number: from files, or where settings or the hub's cache have them."
+    return listed_books(files or str(hub_path("bookcoref-silver", s) or ""))
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #804d6ee8
 CountsByBook = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting -> metric -> counts
