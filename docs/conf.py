@@ -199,7 +199,9 @@ def signatures(text: str, module: str) -> str:
         call = name
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             args = node.args
-            call += f"({', '.join(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))})"
+            call += (
+                f"({', '.join(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))})"
+            )
         lines.append(f"{{py:obj}}`{call} <refnb.{module}.{name}>`")
     return " · ".join(dict.fromkeys(lines))
 

@@ -9,7 +9,7 @@ __all__ = ['LISTS', 'doctor_', 'list_tables', 'list_systems', 'list_benchmarks',
 # %% ../../nbs/commands/01_listing.ipynb #daecd0e6
 import sys
 from typing import Annotated, Any
-from ..core.types import CallError, DataError, RefnbError, nearest
+from ..core.types import CallError, DataError, FormatError, RefnbError, nearest
 from ..core.settings import Settings, load_settings
 from .terminal import *
 
@@ -197,18 +197,24 @@ def fetch(
     s, say, hub_names = load_settings(), messages(json), hub_files()
     hub = [n for n in names if n in hub_names]
     for n in hub:
-        path = hub_path(n, s)
-        if check and not path:
+        if check and not hub_path(n, s):
             raise hub_lack(n).error(n)
-        books = len(gold_clusters(path or fetch_hub(n, s)))
-        say(f"{n}: {books} books, counted as published ({hub_names[n].licence})")
+        path = fetch_hub(n, s)
+        try:
+            books = len(gold_clusters(path))
+        except (DataError, FormatError) as fault:
+            if path == hub_names[n].place(s):
+                path.unlink()
+                do = f"it is removed: refnb fetch {n}"
+                raise type(fault)(fault.what, fault.where, do) from None
+            raise
+        say(f"{n}: {books} books are here ({hub_names[n].licence})")
     of_cards = files_of_cards(s) if names else {}
     sets = [n for n in (names or set_names()) if n not in hub_names]
     surveys = [survey(n, s, of_cards.get(n, ())) for n in sets]
     surveys = surveys if names else [g for g in surveys if not g.opt_in]
     for g in surveys:
-        mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
-        say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
+        say(f"{g.name}: {g.files} files, {g.here} here, {g.download} to download ({g.licence})")
     files_of_sets = (of_cards.get(g.name) or files_of(g.name) for g in surveys)
     files = list(dict.fromkeys(f for files in files_of_sets for f in files))
     if check:
