@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['MADE_FROM', 'LEGEND', 'BOARD_HEADS', 'SOURCES', 'as_provenance', 'read_provenance', 'Fault', 'Stale', 'changed_file',
            'changed_input', 'id_or_fault', 'changed_run', 'changed_code', 'stale', 'cells_of', 'taken', 'missing_words',
-           'made_from', 'BoardLine', 'inputs_here', 'line_of', 'Board', 'board', 'by_paper_table', 'report_link',
-           'board_page', 'paper_pages', 'board_pages', 'write_board', 'board_faults', 'Planned', 'MissingPlan', 'plan']
+           'made_from', 'BoardLine', 'inputs_here', 'line_of', 'Board', 'board', 'what_it_takes', 'by_paper_table',
+           'report_link', 'board_page', 'paper_pages', 'board_pages', 'write_board', 'board_faults', 'Planned',
+           'MissingPlan', 'plan']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
 from collections import Counter
@@ -409,6 +410,16 @@ def board(
     return Board([line_of(n, s, look) for n in [*table_names(), *own_names()]])
 
 # %% ../../nbs/results/06_board.ipynb #83c2a10b
+def what_it_takes(missing: Counter[str]) -> str:
+    "Say how many missing cells take what, with the hours of a GPU: `29 download, 92 GPU (505 h)`."
+    takes, parts = taken(missing), []
+    for k in TAKES:
+        hours = sum(ways()[name].hours for name in missing if ways()[name].takes == k)
+        of_gpu = f" ({hours:,g} h)" if k in ("GPU", "search") else ""
+        parts += [f"{takes[k]} {k}{of_gpu}"] * (takes[k] > 0)
+    return ", ".join(parts)
+
+
 def by_paper_table(b: Board) -> str:
     "Write a line for each paper: how much of what it prints is computed, from what, and what is open."
     heads = "| paper | printed | computed | same digits | what was computed | open |"
@@ -418,13 +429,9 @@ def by_paper_table(b: Board) -> str:
         made = sum((l.made_from for l in of.lines), Counter[str]())
         done = [f"{made[k]} {words}" for k, words in MADE_FROM.items() if made[k]]
         missing = sum((l.ways for l in of.lines), Counter[str]())
-        takes, left, n = taken(missing), [], of.total
-        for k in TAKES:
-            hours = sum(ways()[name].hours for name in missing if ways()[name].takes == k)
-            of_gpu = f" ({hours:,g} h)" if k in ("GPU", "search") else ""
-            left += [f"{takes[k]} {k}{of_gpu}"] * (takes[k] > 0)
+        n = of.total
         counts = [n("printed"), n("match") + n("differ"), n("match")]
-        row = [papers()[p].paper, *map(str, counts), ", ".join(done), ", ".join(left)]
+        row = [papers()[p].paper, *map(str, counts), ", ".join(done), what_it_takes(missing)]
         out.append(f"| {' | '.join(row)} |")
     return "\n".join(out)
 
@@ -432,7 +439,7 @@ def by_paper_table(b: Board) -> str:
 LEGEND = (
     "*Printed* counts the numbers that our sources print, each once: computed with the same digits "
     "(*match*), computed with other digits (for a *reason* that is on the table's page, because they were "
-    "printed about *other data*, or *unexplained*), and missing, by the dearest thing that they take. *No result*: "
+    "printed about *other data*, or *unexplained*), and *open*, by the dearest thing that they take. *No result*: "
     "of the printed ones, identifiers and hyperparameters. *Again*: "
     "numbers that another table prints as well, and that count there. *Beyond*: computed, but not printed in "
     "our sources. *Apart*: chance levels, constants, and numbers derived from printed ones alone. A table's "
@@ -440,7 +447,7 @@ LEGEND = (
 )
 BOARD_HEADS = (
     "| table | what | state | printed | no result | match | reason | other data | unexplained "
-    "| missing: download | script | licence | people | CPU day | GPU | search | never | again | beyond | apart |"
+    "| open | again | beyond | apart |"
 )
 
 
@@ -458,14 +465,15 @@ def board_page(b: Board) -> str:
     out = ["# Board", "", b.by_paper_markdown(), "", b.summary(), "", open_, "", LEGEND, ""]
     for p, lines in b.by_paper().items():
         title = f"## [{to_md(papers()[p].paper)}]({p}/README.md)"
-        out += [title, "", BOARD_HEADS, "|---|---|---" + "|--:" * 17 + "|"]
+        out += [title, "", BOARD_HEADS, "|---|---|---" + "|--:" * 6 + "|---" + "|--:" * 3 + "|"]
         for l in lines:
             state: str = l.state
             if l.shown != "regenerated":
                 state += f"; {l.standing}"
             counts = [l.printed, l.chosen, l.match, l.explained, l.other_data, l.unexplained]
-            counts += [l.takes[k] for k in TAKES] + [l.repeated, l.beyond, l.apart]
-            row = [report_link(l, p + "/"), to_md(l.title), state, *(str(x or "") for x in counts)]
+            shown = [what_it_takes(l.ways), l.repeated, l.beyond, l.apart]
+            row = [report_link(l, p + "/"), to_md(l.title), state]
+            row += [str(x or "") for x in (*counts, *shown)]
             out.append(f"| {' | '.join(row)} |")
         out.append("")
     return "\n".join(out)
