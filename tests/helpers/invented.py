@@ -69,13 +69,12 @@ def fantasycoref_train(tales: Sequence[str]) -> Files:
     out = []
     for tale in tales:
         out.append(f"#begin document ({tale}); part 000")
-        for sentence in range(100):
+        for _ in range(100):
             words = ["He"] + ["word"] * 16 + ["."]
             for i, word in enumerate(words):
                 chain = "(0)" if word == "He" else "-"
                 out.append("\t".join([tale, "0", str(i), word, *"------", "*", chain]))
             out.append("")
-            assert sentence < 100
         out.append("#end document")
     path = "emorynlp/FantasyCoref/data/GFT_split1/train.english.v4_gold_conll"
     yield path, ("\n".join(out) + "\n").encode()
