@@ -8,7 +8,7 @@ __all__ = ['FILES', 'gap_questions']
 # %% ../../nbs/benchmarks/02_gap.ipynb #a250c62c
 from ..core.types import Question
 from ..core.settings import Settings, load_settings
-from ..core.gap import parse_gap_questions
+from ..core.formats import parse_gap_questions
 from ..core.upstream import get
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #5f905c6d

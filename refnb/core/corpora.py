@@ -18,10 +18,10 @@ from .documents import Document, map_members
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
 from .conll import parse_conll
-from .conllu import parse_conllu
+from .conll import parse_conllu
 from .upstream import CardFile, UpstreamFile, card_upstream, get, upstream_files
-from .hub import hub_lack, hub_path
-from .standoff import with_labels
+from .upstream import hub_lack, hub_path
+from .formats import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
 from .extensions import Cards, named_cards, named_object

@@ -6,7 +6,8 @@
 __all__ = ['DownloadProgress', 'GITHUB', 'FILE_CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets',
            'upstream_files', 'files_of', 'set_names', 'set_of', 'dates_of', 'is_public', 'CardFile', 'card_upstream',
            'blob_id', 'local_path', 'are_here', 'data_ids', 'download', 'get', 'file_stamp', 'checked_files',
-           'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable']
+           'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable', 'HubFile', 'hub_files', 'the_hub_file',
+           'hub_path', 'hub_lack', 'fetch_hub']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
 import hashlib, os, re, zlib
@@ -16,7 +17,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from .types import CallError, DataError, FormatError, Record, nearest, safe_name
+from .types import CallError, DataError, FormatError, Lack, Record, known_name, nearest
+from .types import need, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import LARGEST, disk_fault, make_folder, read_yaml, unpacked, write_atomic
 
@@ -397,3 +399,83 @@ def reachable(s: Settings, patience: float = 3.0) -> bool:
         return True
     except (OSError, ValueError):
         return False
+
+# %% ../../nbs/core/12_upstream.ipynb #d1be9129
+class HubFile(Record):
+    "A file that only a hub has."
+
+    about: str  # its content
+    repo: str  # dataset
+    revision: str  # the pinned revision, or its beginning
+    path: str  # inside the dataset
+    licence: str  # in the hub's words
+    setting: str  # that names your own copy
+
+    def place(self, s: Settings) -> Path:
+        "Name its place in the cache."
+        return Path(s.cache) / "hub" / safe_name(self.repo) / self.revision / Path(self.path).name
+
+
+@cache
+def hub_files() -> dict[str, HubFile]:
+    "List all hub files by name."
+    return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
+
+
+def the_hub_file(name: str) -> HubFile:
+    "Find a hub file by name."
+    return hub_files()[known_name(name, hub_files(), "hub file")]
+
+
+def hub_path(name: str, s: Settings | None = None) -> Path | None:
+    "Return the path of a hub file here, or None."
+    s, f = s or load_settings(), the_hub_file(name)
+    if own_file := getattr(s, f.setting):
+        if not Path(own_file).is_file():
+            do = "name a file, or leave it empty"
+            raise CallError("no such file", f"setting {f.setting}, {own_file}", do)
+        return Path(own_file)
+    return f.place(s) if f.place(s).is_file() else None
+
+
+def hub_lack(name: str) -> Lack:
+    "Say what to do where a hub file is not here."
+    own = f"name a file with REFNB_{the_hub_file(name).setting.upper()}"
+    what, do = f"needs {name}, which only the hub has", f"refnb fetch {name}, or {own}"
+    return Lack("files", what, do, name)
+
+# %% ../../nbs/core/12_upstream.ipynb #a0635031
+def fetch_hub(name: str, s: Settings | None = None) -> Path:
+    "Fetch a hub file, and return its path."
+    s, f = s or load_settings(), the_hub_file(name)
+    if found := hub_path(name, s):
+        return found
+    advice, revision = f"name a file with REFNB_{f.setting.upper()}", f.revision
+    if s.offline:
+        do = f"set REFNB_OFFLINE=false, or {advice}"
+        raise DataError("is not here, and downloads are off", name, do)
+    hub = need("huggingface_hub", "hub")
+    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
+    try:
+        if len(revision) < 40:
+            commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
+            ids = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
+            if len(ids) != 1:
+                what = f"the hub has {len(ids)} revisions that begin with {revision}"
+                do = "the dataset was changed; name a file of your own"
+                raise DataError(what, f.repo, do)
+            revision = ids[0]
+        download = hub.hf_hub_download(
+            f.repo,
+            f.path,
+            repo_type="dataset",
+            revision=revision,
+            cache_dir=str(Path(s.cache) / "hub" / "downloads"),
+        )
+    except DataError:
+        raise
+    except Exception as e:
+        why = f"{type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''}"
+        what = f"cannot be downloaded from the hub ({why})"
+        raise DataError(what, f"{f.repo}/{f.path}", f"try again later, or {advice}") from None
+    return write_atomic(f.place(s), Path(download).read_bytes())

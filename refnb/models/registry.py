@@ -18,7 +18,7 @@ import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import R, Settings, load_settings, packaged, your_folder
 from ..core.files import read_yaml
-from ..core.answer_files import place_of_answers
+from ..core.reading import place_of_answers
 from ..core.summaries import split_hash
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
 from ..benchmarks.tasks import Shape

@@ -17,7 +17,7 @@ from ..core.summaries import places_of_summaries, read_outline, split_hash
 from ..core.summaries import summaries_folder
 from ..core.types import CallError, DataError, nearest
 from ..metrics.choice import labels
-from ..metrics.comparisons import holm
+from ..metrics.uncertainty import holm
 from ..metrics.uncertainty import Interval, cluster_interval, paired_difference
 from ..models.registry import is_system, system_names, system_title
 from .cluster_scores import document_scores, run_counts

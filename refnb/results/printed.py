@@ -19,7 +19,7 @@ from ..core.types import CallError, FormatError, Record, nearest
 from ..core.settings import packaged, your_folder
 from ..core.files import read_yaml
 from ..core.upstream import set_names
-from ..core.hub import hub_files
+from ..core.upstream import hub_files
 from .notebooks import OWN_PAPER
 
 # %% ../../nbs/results/03_printed.ipynb #92fff1b7

@@ -39,7 +39,7 @@ from refnb.metrics.uncertainty import (
     permutation_p,
     written_p,
 )
-from ..metrics.samples import Sampled, score_samples
+from ..metrics.choice import Sampled, score_samples
 from ..benchmarks.tasks import find_task, is_task, task_is_here, the_card
 from ..benchmarks.given.tasks import as_task
 from ..models.registry import find_system, is_system

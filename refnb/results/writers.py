@@ -11,7 +11,7 @@ import io, itertools, re
 from typing import Any, NamedTuple
 from ..core.escaping import csv_line, to_md, to_tex
 from ..core.upstream import dates_of
-from ..metrics.comparisons import letter
+from ..metrics.uncertainty import letter
 from .notebooks import OWN_PAPER
 from .printed import DIFFERS, Cell, as_printed
 

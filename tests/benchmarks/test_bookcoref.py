@@ -3,14 +3,14 @@
 import csv, json, sys, types
 import pytest
 from refnb import Document, score_coref
-from refnb.core import corpora, hub
+from refnb.core import corpora, upstream
 from refnb.core.conll import conll_text, parse_conll
 from refnb.core.documents import tidy
 from refnb.core.jsonlines import jsonlines_text, parse_jsonlines
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, RefnbError
 from refnb.core.upstream import get
-from refnb.metrics.linking import linking
+from refnb.metrics.links import linking
 from refnb.metrics.windows import split
 from refnb.models.published.clusters import replay_clusters
 from refnb.models.rules.clusters import pattern_matching
@@ -249,7 +249,7 @@ def test_gold_of_the_hub_is_fetched_once_and_at_the_pinned_revision_alone(tmp_pa
     monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
 
     def fetch(place, **how):
-        return hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(place), **how))
+        return upstream.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(place), **how))
 
     path = fetch(tmp_path / "cache")
     assert path.read_text().startswith('{"doc_key"')

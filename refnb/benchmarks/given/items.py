@@ -9,7 +9,7 @@ __all__ = ['ALTENTITIES', 'PREDICTED', 'read_items']
 from collections.abc import Iterable
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Question
-from ...core.answer_files import place_of_answers
+from ...core.reading import place_of_answers
 from ...core.documents import Document
 from ...core.files import in_file
 from ...core.reading import FORMATS, FileItems, Format, read_file

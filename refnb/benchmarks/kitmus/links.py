@@ -16,7 +16,7 @@ from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of
 from ...core.runs import Run
 from ...core.summaries import note_texts, write_summary
-from ...metrics.antecedents import by_field, joined_candidates
+from ...metrics.links import by_field, joined_candidates
 from ..tasks import Task
 from .sampler import Instance
 from .files import entity_places, id_of

@@ -17,7 +17,7 @@ from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, local_path
 from ...core.runs import Run
 from ...core.summaries import find_summaries, places_of_summaries, read_summary
-from ...metrics.antecedents import Links
+from ...metrics.links import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
 from ...benchmarks.kitmus.reading import predictions

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from ...core.types import Lack, Prf
 from ...core.settings import Settings
-from ...core.hub import hub_lack
+from ...core.upstream import hub_lack
 from ...core.summaries import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
