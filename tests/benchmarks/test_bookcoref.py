@@ -249,7 +249,9 @@ def test_gold_of_the_hub_is_fetched_once_and_at_the_pinned_revision_alone(tmp_pa
     monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
 
     def fetch(place, **how):
-        return upstream.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(place), **how))
+        return upstream.fetch_hub(
+            "bookcoref-gold", load_settings("/", env={}, cache=str(place), **how)
+        )
 
     path = fetch(tmp_path / "cache")
     assert path.read_text().startswith('{"doc_key"')
