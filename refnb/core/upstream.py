@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['GITHUB', 'DownloadProgress', 'FILE_CHANGED', 'LOCAL_COPY', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets',
            'upstream_files', 'files_of', 'set_names', 'set_of', 'dates_of', 'is_public', 'CardFile', 'card_upstream',
-           'blob_id', 'local_path', 'are_here', 'data_ids', 'Address', 'address_of', 'transfer', 'download', 'get',
-           'file_stamp', 'checked_files', 'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable', 'HubFile',
+           'blob_id', 'local_path', 'are_here', 'data_ids', 'Address', 'upstream_address', 'transfer', 'download',
+           'get', 'file_stamp', 'checked_files', 'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable', 'HubFile',
            'hub_files', 'the_hub_file', 'hub_path', 'hub_lack', 'fetch_hub']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
@@ -209,7 +209,7 @@ class Address(NamedTuple):
     is_setting: bool  # your settings name the host; else a card does
 
 
-def address_of(f: UpstreamFile, s: Settings) -> Address:
+def upstream_address(f: UpstreamFile, s: Settings) -> Address:
     "Find where a file is downloaded from."
     from urllib.parse import quote
 
@@ -268,7 +268,7 @@ def download(f: UpstreamFile, s: Settings, progress: DownloadProgress | None = N
     "Download a file into the cache, whole or not at all."
     import pooch
 
-    path, address = Path(s.cache) / "upstream" / f.place, address_of(f, s)
+    path, address = Path(s.cache) / "upstream" / f.place, upstream_address(f, s)
     known, urls = {path.name: None}, {path.name: address.url}
     pooch.get_logger().setLevel("WARNING")
     files = pooch.create(path.parent, "", registry=known, urls=urls, retry_if_failed=2)
