@@ -14,16 +14,8 @@ from ..core.types import CallError, DataError, Later, Prf, Span, nearest
 from ..core.documents import Document, map_members
 from .coref import Counts, Duplicates, LinkCounts, METRICS
 from .coref import add, as_prf, mean_scores, metric, table, with_conll
-from refnb.metrics.windows import (
-    LENGTH,
-    Scope,
-    WindowMode,
-    is_window,
-    pair,
-    split,
-    split_gold,
-    units,
-)
+from .windows import LENGTH, Scope, WindowMode
+from .windows import is_window, pair, split, split_gold, units
 from .matching import COREFUD, EXTRA, RULE, Match, Zeros
 from .matching import count_matched, empty_nodes, match_document, same_words
 
