@@ -11,15 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
-from ..core.types import Answer, CallError, DataError, Later, Question, meta_columns, nearest
-from ..core.types import repeated
-from ..core.summaries import Outline, Summary
+from ..core.types import Answer, CallError, DataError, Later, Question
+from ..core.types import meta_columns, nearest, repeated
 from ..core.runs import majority
+from ..core.summaries import Outline, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 else:
-    pd = Later("pandas")
+    pd = Later("pandas")  # importing it takes most of a second, and `credit` works without it
 
 # %% ../../nbs/metrics/00_choice.ipynb #af04ce2f
 def credit(
@@ -90,11 +90,8 @@ def counted(
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
 # %% ../../nbs/metrics/00_choice.ipynb #b7531699
-TASK_FIELDS = (
-    "doc_key",
-    "options",
-    "reason",
-)  # of every task; the others are of its questions' meta
+# of every task; the others are of its questions' meta
+TASK_FIELDS = ("doc_key", "options", "reason")
 
 
 def labels(
