@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'MAX_TOKENS', 'PRONOUNS', 'Document', 'sentence_starts', 'sentence_index', 'map_members', 'tidy',
-           'speakers_that_differ', 'check_keys', 'other_words', 'document_of_entities', 'window_tokens', 'as_span',
-           'places_of', 'found_in', 'mentions_of', 'named']
+           'speakers_that_differ', 'check_keys', 'other_words', 'mention_frame', 'document_of_entities',
+           'window_tokens', 'as_span', 'places_of', 'found_in', 'mentions_of', 'named']
 
 # %% ../../nbs/core/02_documents.ipynb #7445bd10
 import unicodedata
@@ -89,17 +89,7 @@ class Document(Record):
 
     def frame(self) -> Any:
         "List the mentions as a data frame in the order of the text: entity, name, words, place."
-        import pandas as pd
-
-        words, starts = self.tokens, sentence_starts(self)
-        rows = [
-            (i, cluster_name(self.names, i), " ".join(words[a : b + 1]), a, b)
-            for i, c in enumerate(self.clusters)
-            for a, b in c
-        ]
-        rows.sort(key=lambda row: (row[3], -row[4]))
-        out = pd.DataFrame(rows, columns=["entity", "name", "mention", "start", "end"])
-        return out.assign(sentence=[sentence_index(starts, a) for a in out.start] if starts else -1)
+        return mention_frame(self)
 
     def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> Look:
         "Show the text around a mention or a token, which is in a white box."
@@ -173,6 +163,21 @@ def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     i = places[0]
     first = f"the first is {words[i]!r} where gold has {gold[i]!r} (token {i})"
     return f"{len(places):,} of {len(gold):,} words differ, {first}"
+
+# %% ../../nbs/core/02_documents.ipynb #1500a3be
+def mention_frame(d: Document) -> Any:
+    "List the mentions of a document as a data frame in the order of the text."
+    import pandas as pd
+
+    words, starts = d.tokens, sentence_starts(d)
+    rows = [
+        (i, cluster_name(d.names, i), " ".join(words[a : b + 1]), a, b)
+        for i, c in enumerate(d.clusters)
+        for a, b in c
+    ]
+    rows.sort(key=lambda row: (row[3], -row[4]))
+    out = pd.DataFrame(rows, columns=["entity", "name", "mention", "start", "end"])
+    return out.assign(sentence=[sentence_index(starts, a) for a in out.start] if starts else -1)
 
 # %% ../../nbs/core/02_documents.ipynb #95e38e1b
 def document_of_entities(
