@@ -147,7 +147,7 @@ def cluster_name(names: Sequence[str], i: int) -> str:
     "Return what to call cluster `i`: its name, or else its index."
     return names[i] if names and names[i] else str(i)
 
-
+# %% ../../nbs/core/01_looks.ipynb #d8de0489
 class DocumentView:
     "A document's text and clusters, with what every look at them needs, found once."
 
