@@ -8,7 +8,7 @@ from everyday import exact
 from refnb.core.corpora import gum, litbank
 from refnb.core.documents import Document
 from refnb.metrics.coref_scores import score_coref
-from refnb.metrics.linking import linking
+from refnb.metrics.links import linking
 from refnb.models.annotation.books import Character
 from refnb.models.annotation.linking import link_by_cast
 from refnb.models.coreference.learning import LearntCoref, load_resolver, pack

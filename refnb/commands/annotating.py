@@ -29,7 +29,7 @@ def resolve_(
 ):
     "Find who or what the expressions of a text mean: its entities, with all of their mentions."
     from refnb.core.files import write_atomic
-    from refnb.core.plain_text import read_text
+    from refnb.core.formats import read_text
     from refnb.core.reading import WRITERS, write_documents
     from refnb.models.annotation.books import read_book
     from refnb.models.coreference.systems import resolve

@@ -86,7 +86,7 @@ def list_benchmarks(s: Settings) -> list[dict]:
 def list_corpora(s: Settings) -> list[dict]:
     "List the corpora, whether their files are here, and where they come from."
     from refnb.core.corpora import corpus_cards
-    from refnb.core.hub import hub_path
+    from refnb.core.upstream import hub_path
     from refnb.core.upstream import are_here, set_of, survey
 
     listed, rows = corpus_cards(s), []
@@ -114,7 +114,7 @@ def list_corpora(s: Settings) -> list[dict]:
 def list_upstream(s: Settings) -> list[dict]:
     "List the sets of upstream files, the files that cards name, and the files of a hub."
     from refnb.benchmarks.tasks import files_of_cards
-    from refnb.core.hub import hub_files, hub_path
+    from refnb.core.upstream import hub_files, hub_path
     from refnb.core.upstream import set_names, survey
 
     rows: list[dict] = []

@@ -159,7 +159,7 @@ def show_plan(r: dict[str, Any]):
 
 def show(r: dict[str, Any]):
     "Print what became of a run."
-    from refnb.metrics.samples import Sampled
+    from refnb.metrics.choice import Sampled
     from refnb.results.scores import sampled_words
 
     echo(in_a_line(r))

@@ -35,7 +35,7 @@ def read_scored_answers(
     """Read the answers of a file or of a run that is here, and its questions, or those that `gold`, a task or a file,
     names. None: there is no such run, but its summary may be here."""
     from refnb.benchmarks.given.tasks import as_task
-    from refnb.core.answer_files import read_answers
+    from refnb.core.reading import read_answers
     from refnb.results.scores import questions_of_run
 
     run, do = run_of(source, s), "name the questions with --gold FILE"
@@ -131,7 +131,7 @@ def score_choice(
     json: Json = False,
 ):
     "Score answers: accuracy with 95 % intervals over documents, by any field."
-    from refnb.metrics.gap import gap_scores
+    from refnb.metrics.links import gap_scores
     from refnb.results.scores import sampled_of, sampled_words
 
     s = load_settings()

@@ -9,21 +9,19 @@ __all__ = ['TEXTS', 'Corpus', 'read_card_file', 'corpus_cards', 'corpora', 'the_
 
 # %% ../../nbs/core/15_corpora.ipynb #990e4b34
 import html, inspect, re
-from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 from .types import CallError, DataError, Record, nearest
 from .documents import Document, map_members
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
-from .conll import parse_conll
-from .conllu import parse_conllu
-from .upstream import CardFile, UpstreamFile, card_upstream, get, upstream_files
-from .hub import hub_lack, hub_path
-from .standoff import with_labels
+from .conll import parse_conll, parse_conllu
 from .jsonlines import parse_jsonlines
+from .formats import with_labels
 from .reading import read_documents
+from .upstream import CardFile, UpstreamFile, card_upstream, get, hub_lack, hub_path
+from .upstream import upstream_files
 from .extensions import Cards, named_cards, named_object
 
 # %% ../../nbs/core/15_corpora.ipynb #48387437

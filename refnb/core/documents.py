@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'MAX_TOKENS', 'PRONOUNS', 'Document', 'sentence_starts', 'sentence_index', 'map_members', 'tidy',
-           'speakers_that_differ', 'check_keys', 'other_words', 'document_of_entities', 'window_tokens', 'as_span',
-           'places_of', 'named']
+           'speakers_that_differ', 'check_keys', 'other_words', 'mention_frame', 'document_of_entities',
+           'window_tokens', 'as_span', 'places_of', 'found_in', 'mentions_of', 'named']
 
 # %% ../../nbs/core/02_documents.ipynb #7445bd10
 import unicodedata
@@ -89,17 +89,7 @@ class Document(Record):
 
     def frame(self) -> Any:
         "List the mentions as a data frame in the order of the text: entity, name, words, place."
-        import pandas as pd
-
-        words, starts = self.tokens, sentence_starts(self)
-        rows = [
-            (i, cluster_name(self.names, i), " ".join(words[a : b + 1]), a, b)
-            for i, c in enumerate(self.clusters)
-            for a, b in c
-        ]
-        rows.sort(key=lambda row: (row[3], -row[4]))
-        out = pd.DataFrame(rows, columns=["entity", "name", "mention", "start", "end"])
-        return out.assign(sentence=[sentence_index(starts, a) for a in out.start] if starts else -1)
+        return mention_frame(self)
 
     def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> Look:
         "Show the text around a mention or a token, which is in a white box."
@@ -117,35 +107,11 @@ class Document(Record):
 
     def find(self, text: str, n: int = 8, width: int = 20) -> Look:
         "Show the first n places where words occur, in white boxes."
-        if not self.sentences:
-            what = f"document {printable(self.doc_key)!r} has no text"
-            raise DataError(what, do="search in one that has")
-        hits, v = places_of(self.tokens, text), self.view
-        key, many = printable(self.doc_key, 80), "" if len(hits) == 1 else "s"
-        head = f"{printable(text)!r}: {len(hits):,} hit{many} in {key}"
-        rows = ((s.start, v.near(s, width)[1]) for s in hits[: max(n, 0)])
-        return rows_below(head, rows, len(hits))
+        return found_in(self, text, n, width)
 
     def cluster(self, which: int | str, n: int = 10, width: int = 12) -> Look:
         "Show n mentions of one cluster (an index or a name), taken evenly from the whole text."
-        where = f"document {printable(self.doc_key)!r}"
-        if isinstance(which, str):
-            if which not in self.names:
-                hint = nearest(which, filter(None, self.names))
-                raise CallError(f"no cluster is called {which!r}", where, hint)
-            which = self.names.index(which)
-        if not 0 <= index(which) < len(self.clusters):
-            hint = f"it has {len(self.clusters)} clusters, from 0"
-            raise CallError(f"there is no cluster {which}", where, hint)
-        i, v = index(which), self.view
-        spans = shown = sorted(self.clusters[i])
-        if len(spans) > n:
-            shown = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
-        rows = ((s[0], v.near(s, width, [v.box(i, s)._replace(label="")])[1]) for s in shown)
-        phrases = Counter(map(v.phrase, spans)).most_common(8) if self.sentences else []
-        head = f"{printable(cluster_name(self.names, i))}: {len(spans):,} mentions"
-        head += "".join(f" · {p} {k:,}" for p, k in phrases)
-        return rows_below(head, rows, len(spans))
+        return mentions_of(self, which, n, width)
 
 # %% ../../nbs/core/02_documents.ipynb #bd699084
 def sentence_starts(d: Document) -> list[int]:
@@ -197,6 +163,21 @@ def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     i = places[0]
     first = f"the first is {words[i]!r} where gold has {gold[i]!r} (token {i})"
     return f"{len(places):,} of {len(gold):,} words differ, {first}"
+
+# %% ../../nbs/core/02_documents.ipynb #1500a3be
+def mention_frame(d: Document) -> Any:
+    "List the mentions of a document as a data frame in the order of the text."
+    import pandas as pd
+
+    words, starts = d.tokens, sentence_starts(d)
+    rows = [
+        (i, cluster_name(d.names, i), " ".join(words[a : b + 1]), a, b)
+        for i, c in enumerate(d.clusters)
+        for a, b in c
+    ]
+    rows.sort(key=lambda row: (row[3], -row[4]))
+    out = pd.DataFrame(rows, columns=["entity", "name", "mention", "start", "end"])
+    return out.assign(sentence=[sentence_index(starts, a) for a in out.start] if starts else -1)
 
 # %% ../../nbs/core/02_documents.ipynb #95e38e1b
 def document_of_entities(
@@ -250,6 +231,40 @@ def places_of(tokens: list[str], text: str) -> list[Span]:
         if phrase == letters:
             out.append(Span(first, last))
     return out
+
+# %% ../../nbs/core/02_documents.ipynb #068559d0
+def found_in(d: Document, text: str, n: int, width: int) -> Look:
+    "Show the first n places where words occur in a document."
+    if not d.sentences:
+        what = f"document {printable(d.doc_key)!r} has no text"
+        raise DataError(what, do="search in one that has")
+    hits, v = places_of(d.tokens, text), d.view
+    key, many = printable(d.doc_key, 80), "" if len(hits) == 1 else "s"
+    head = f"{printable(text)!r}: {len(hits):,} hit{many} in {key}"
+    rows = ((s.start, v.near(s, width)[1]) for s in hits[: max(n, 0)])
+    return rows_below(head, rows, len(hits))
+
+
+def mentions_of(d: Document, which: int | str, n: int, width: int) -> Look:
+    "Show n mentions of a cluster, taken evenly from a document."
+    where = f"document {printable(d.doc_key)!r}"
+    if isinstance(which, str):
+        if which not in d.names:
+            hint = nearest(which, filter(None, d.names))
+            raise CallError(f"no cluster is called {which!r}", where, hint)
+        which = d.names.index(which)
+    if not 0 <= index(which) < len(d.clusters):
+        hint = f"it has {len(d.clusters)} clusters, from 0"
+        raise CallError(f"there is no cluster {which}", where, hint)
+    i, v = index(which), d.view
+    spans = shown = sorted(d.clusters[i])
+    if len(spans) > n:
+        shown = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
+    rows = ((s[0], v.near(s, width, [v.box(i, s)._replace(label="")])[1]) for s in shown)
+    phrases = Counter(map(v.phrase, spans)).most_common(8) if d.sentences else []
+    head = f"{printable(cluster_name(d.names, i))}: {len(spans):,} mentions"
+    head += "".join(f" · {p} {k:,}" for p, k in phrases)
+    return rows_below(head, rows, len(spans))
 
 # %% ../../nbs/core/02_documents.ipynb #ee71eb40
 PRONOUNS = frozenset(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['INK', 'PALE', 'DEEPEST', 'MOST_BOXES', 'STRONG', 'PALER', 'printable', 'Look', 'pale', 'rows_below', 'Box', 'boxed',
-           'cluster_colors', 'cluster_name', 'DocumentView']
+           'cluster_colors', 'cluster_name', 'DocumentView', 'largest_clusters']
 
 # %% ../../nbs/core/01_looks.ipynb #46509b0a
 import html
@@ -147,7 +147,7 @@ def cluster_name(names: Sequence[str], i: int) -> str:
     "Return what to call cluster `i`: its name, or else its index."
     return names[i] if names and names[i] else str(i)
 
-
+# %% ../../nbs/core/01_looks.ipynb #d8de0489
 class DocumentView:
     "A document's text and clusters, with what every look at them needs, found once."
 
@@ -209,23 +209,28 @@ class DocumentView:
 
     def largest(self, n: int) -> Look:
         "List the largest clusters, in HTML and in text: name, size, first and last place, a few phrases."
-        rich, text = "", []
-        order = sorted(range(len(self.clusters)), key=lambda i: -len(self.clusters[i]))
-        for i in order[: max(n, 0)]:
-            if not (c := sorted(self.clusters[i])):
-                continue
-            name, places = printable(cluster_name(self.names, i), 40), f"{c[0][0]:,} – {c[-1][0]:,}"
-            words = list(dict.fromkeys(map(self.phrase, c[:40])))[:4]
-            phrases = printable(" · ".join(words), 120)
-            swatch = f"background:{self.colors[i]};border:1px solid {INK};border-radius:3px"
-            named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
-            cells = (named, f"{len(c):,}", places, html.escape(phrases))
-            rich += "<tr>"
-            for side, cell in zip(("left", "right", "right", "left"), cells, strict=True):
-                rich += f'<td style="text-align:{side};padding:.1em .7em .1em 0">{cell}</td>'
-            rich += "</tr>"
-            text.append(f"{name:<24} {len(c):>7,}  {places:>19}  {phrases}")
-        more = len(self.clusters) - len(text)
-        rest = f"and {more:,} more clusters" if more > 0 else ""
-        page = f'<table style="font-size:.9em">{rich}</table>{pale(rest)}'
-        return Look(page, "\n".join(filter(None, [*text, rest])))
+        return largest_clusters(self, n)
+
+# %% ../../nbs/core/01_looks.ipynb #54a3de90
+def largest_clusters(v: DocumentView, n: int) -> Look:
+    "List the largest clusters of a document: name, size, first and last place, a few phrases."
+    rich, text = "", []
+    order = sorted(range(len(v.clusters)), key=lambda i: -len(v.clusters[i]))
+    for i in order[: max(n, 0)]:
+        if not (c := sorted(v.clusters[i])):
+            continue
+        name, places = printable(cluster_name(v.names, i), 40), f"{c[0][0]:,} – {c[-1][0]:,}"
+        words = list(dict.fromkeys(map(v.phrase, c[:40])))[:4]
+        phrases = printable(" · ".join(words), 120)
+        swatch = f"background:{v.colors[i]};border:1px solid {INK};border-radius:3px"
+        named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
+        cells = (named, f"{len(c):,}", places, html.escape(phrases))
+        rich += "<tr>"
+        for side, cell in zip(("left", "right", "right", "left"), cells, strict=True):
+            rich += f'<td style="text-align:{side};padding:.1em .7em .1em 0">{cell}</td>'
+        rich += "</tr>"
+        text.append(f"{name:<24} {len(c):>7,}  {places:>19}  {phrases}")
+    more = len(v.clusters) - len(text)
+    rest = f"and {more:,} more clusters" if more > 0 else ""
+    page = f'<table style="font-size:.9em">{rich}</table>{pale(rest)}'
+    return Look(page, "\n".join(filter(None, [*text, rest])))

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
-           'ClusterAnswer', 'record_key', 'journal_line', 'record_kind', 'read_journal', 'Writer', 'total_usage',
-           'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'with_id',
-           'is_as_written', 'indented', 'write_record', 'RunAnswers', 'Run', 'load_run', 'open_run']
+           'ClusterAnswer', 'record_key', 'journal_line', 'record_kind', 'read_journal', 'mend', 'Writer',
+           'total_usage', 'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'with_id',
+           'is_as_written', 'indented', 'write_record', 'RunAnswers', 'complete_records', 'Run', 'load_run', 'open_run']
 
 # %% ../../nbs/core/16_runs.ipynb #52b4aecc
 import hashlib, os, re, resource, sys, zlib
@@ -16,17 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 import msgspec
-from refnb.core.types import (
-    Answer,
-    DataError,
-    FormatError,
-    Question,
-    Record,
-    Usage,
-    repeated,
-    safe_name,
-    safe_path,
-)
+from .types import Answer, DataError, FormatError, Question, Record, Usage
+from .types import repeated, safe_name, safe_path
 from .documents import Clusters, Document, tidy
 from .files import alone, disk_fault, read_bytes, sync_folder, write_atomic
 
@@ -150,6 +141,16 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
                 records[key] = record
         damaged += [torn] if torn else []
     return records, damaged
+
+# %% ../../nbs/core/16_runs.ipynb #153ca90d
+def mend(journal: Path):
+    "Move the damaged lines of a journal, if there are any, to damaged.jsonl beside it."
+    good, damaged = read_journal(journal)
+    if damaged:
+        aside = journal.with_name("damaged.jsonl")
+        with disk_fault(aside), aside.open("ab") as f:
+            f.writelines(line + b"\n" for line in damaged)
+        write_atomic(journal, b"".join(map(journal_line, good.values())))
 
 # %% ../../nbs/core/16_runs.ipynb #04104174
 class Writer:
@@ -277,7 +278,7 @@ def seal_of(records: list, questions: int, sha256: str) -> Seal:
     n, said = len(records), hash_lines(timeless)
     return Seal(questions, n, dict(reasons), total.usd, sha256, said, dict(models), tokens)
 
-
+# %% ../../nbs/core/16_runs.ipynb #503d9c51
 def read_record(path: Path, kind: type) -> Any:
     "Read a JSON record of this schema."
     data = read_bytes(path)
@@ -388,6 +389,33 @@ class RunAnswers:
             return False
 
 # %% ../../nbs/core/16_runs.ipynb #807abd12
+def complete_records(
+    records: dict,  # by key
+    keys: list[str],  # of all questions and samples, in order
+    task: str,
+    where: str,  # the run's folder, for errors
+    allow_missing: bool = False,
+    failures: int = 0,  # failed requests that are tolerated
+) -> list:
+    "Put the records of a run into the order of its questions; refuse what is not complete."
+    if twice := repeated(keys):
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
+    if extra := records.keys() - set(keys):
+        what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
+        raise DataError(what, where)
+    missing = [key for key in keys if key not in records]
+    if missing and not allow_missing:
+        what = f"{len(missing)} of {len(keys)} questions are unanswered"
+        raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
+    ordered = [records[key] for key in keys if key in records]
+    failed = [r for r in ordered if r.reason == "failed"]
+    if len(failed) > failures and not allow_missing:
+        first = record_key(failed[0].id, failed[0].sample)
+        what = f"{len(failed)} of {len(keys)} questions failed, the first is {first}"
+        raise DataError(what, where, "start the run again: it asks only these")
+    return ordered
+
+# %% ../../nbs/core/16_runs.ipynb #f7404d9f
 class Run(RunAnswers):
     "A run's folder, to which one process writes at a time, until it is complete and sealed."
 
@@ -402,12 +430,7 @@ class Run(RunAnswers):
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.complete and not self.intact:
                 (self.folder / "seal.json").unlink()
-            good, damaged = read_journal(path)
-            if damaged:
-                aside = path.with_name("damaged.jsonl")
-                with disk_fault(aside), aside.open("ab") as f:
-                    f.writelines(line + b"\n" for line in damaged)
-                write_atomic(path, b"".join(map(journal_line, good.values())))
+            mend(path)
             # other shards' too; failures are asked again
             done = {k: r for k, r in self.records_so_far().items() if r.reason != "failed"}
             writer = Writer(path, done, batch)
@@ -424,24 +447,9 @@ class Run(RunAnswers):
         samples: Callable[[str], int] = lambda id: 1,  # how many answers a question has
     ) -> Seal:
         "Close a complete run: counts, and the journal's hash."
-        question_ids, records_by_key, where = list(ids), self.records_so_far(), str(self.folder)
+        question_ids, so_far, where = list(ids), self.records_so_far(), str(self.folder)
         keys = [record_key(i, k) for i in question_ids for k in range(samples(i))]
-        if twice := repeated(keys):
-            what = f"{len(twice)} questions appear twice, one is {min(twice)}"
-            raise DataError(what, self.info.task)
-        if extra := records_by_key.keys() - set(keys):
-            what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
-            raise DataError(what, where)
-        missing = [key for key in keys if key not in records_by_key]
-        if missing and not allow_missing:
-            what = f"{len(missing)} of {len(keys)} questions are unanswered"
-            raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
-        records = [records_by_key[key] for key in keys if key in records_by_key]
-        failed = [r for r in records if r.reason == "failed"]
-        if len(failed) > failures and not allow_missing:
-            first = record_key(failed[0].id, failed[0].sample)
-            what = f"{len(failed)} of {len(keys)} questions failed, the first is {first}"
-            raise DataError(what, where, "start the run again: it asks only these")
+        records = complete_records(so_far, keys, self.info.task, where, allow_missing, failures)
         data = b"".join(map(journal_line, records))
         write_atomic(self.journal, data)
         seal = seal_of(records, len(question_ids), hashlib.sha256(data).hexdigest())

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MANY', 'SUMMARY', 'CREDIT_SIGNS', 'Outline', 'outline_of', 'reports_for', 'summaries_folder', 'read_outline',
-           'record_or_none', 'write_outline', 'note_texts', 'Summary', 'write_summary', 'read_summary', 'split_hash',
-           'find_runs', 'find_summaries', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
+           'record_or_none', 'write_outline', 'note_texts', 'Summary', 'read_summary', 'write_summary', 'split_hash',
+           'find_runs', 'find_summaries', 'current_runs', 'several_runs', 'places_of_summaries', 'the_summary']
 
 # %% ../../nbs/core/18_summaries.ipynb #0fd47bbe
 import re
@@ -13,16 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 import msgspec
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Question,
-    Record,
-    meta_columns,
-    safe_name,
-    safe_path,
-)
+from .types import CallError, DataError, FormatError, Question, Record, meta_columns
+from .types import safe_name, safe_path
 from .documents import Document
 from .settings import Settings, packaged
 from .files import read_bytes, write_atomic
@@ -163,40 +155,7 @@ CREDIT_SIGNS: dict[str, float | str] = {
     "x": "failed",
 }
 
-
-def write_summary(
-    run: Run,  # sealed
-    credit: dict[str, float],  # by id; empty for clusters
-    reports: str | Path | None,  # None: in the run's folder
-    counts: dict | None = None,  # of clusters: document -> setting -> metric -> counts
-    gold: dict[str, str] | None = None,  # documents -> hashes of their gold clusters
-    cost: dict[str, float | str] | None = None,
-) -> Path:
-    """Write the summary of a run below the folder of reports, or beside it, and return the file. It is written again
-    only where it differs in more than the version of refnb, or has no cost yet."""
-    info, values = run.info.changed(prompt=prompt_hash(run.info.prompt)), {}
-    if counts is None:
-        values = {i: a.reason or credit[i] for i, a in run.answers().items()}
-    seal = read_record(run.folder / "seal.json", Seal)
-    new = Summary(info, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {})
-    if len(values) >= max(MANY, seal.questions):
-        known = {value: sign for sign, value in CREDIT_SIGNS.items()}
-        signs = [known.get(value, "") for value in values.values()]
-        if all(signs):
-            new = new.changed(credit={}, signs="".join(signs))
-    path = run.folder / SUMMARY
-    if reports is not None:
-        path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
-    try:
-        old = read_summary(path)
-        old = old.changed(info=old.info.changed(refnb=info.refnb), id="")
-        if old == new.changed(cost=old.cost or new.cost):
-            return path
-    except (DataError, FormatError):
-        pass  # there is none, or it is another
-    return write_atomic(path, with_id(indented(new)))
-
-
+# %% ../../nbs/core/18_summaries.ipynb #8240ed8a
 def read_summary(path: str | Path, card: Outline | None = None) -> Summary:
     """Read a committed summary and check it against the card of the task it should belong to; one that was changed or
     renamed by hand, or made for other questions, is refused."""
@@ -228,6 +187,39 @@ def read_summary(path: str | Path, card: Outline | None = None) -> Summary:
         what = f"holds {len(strange)} ids that the task does not have, one is {min(strange)}"
         raise DataError(what, str(path), do)
     return s
+
+# %% ../../nbs/core/18_summaries.ipynb #37638706
+def write_summary(
+    run: Run,  # sealed
+    credit: dict[str, float],  # by id; empty for clusters
+    reports: str | Path | None,  # None: in the run's folder
+    counts: dict | None = None,  # of clusters: document -> setting -> metric -> counts
+    gold: dict[str, str] | None = None,  # documents -> hashes of their gold clusters
+    cost: dict[str, float | str] | None = None,
+) -> Path:
+    """Write the summary of a run below the folder of reports, or beside it, and return the file. It is written again
+    only where it differs in more than the version of refnb, or has no cost yet."""
+    info, values = run.info.changed(prompt=prompt_hash(run.info.prompt)), {}
+    if counts is None:
+        values = {i: a.reason or credit[i] for i, a in run.answers().items()}
+    seal = read_record(run.folder / "seal.json", Seal)
+    new = Summary(info, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {})
+    if len(values) >= max(MANY, seal.questions):
+        known = {value: sign for sign, value in CREDIT_SIGNS.items()}
+        signs = [known.get(value, "") for value in values.values()]
+        if all(signs):
+            new = new.changed(credit={}, signs="".join(signs))
+    path = run.folder / SUMMARY
+    if reports is not None:
+        path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
+    try:
+        old = read_summary(path)
+        old = old.changed(info=old.info.changed(refnb=info.refnb), id="")
+        if old == new.changed(cost=old.cost or new.cost):
+            return path
+    except (DataError, FormatError):
+        pass  # there is none, or it is another
+    return write_atomic(path, with_id(indented(new)))
 
 # %% ../../nbs/core/18_summaries.ipynb #fb32fc00
 def split_hash(system: str) -> tuple[str, str]:
@@ -263,17 +255,7 @@ def find_summaries(
         paths += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(paths)
 
-
-def places_of_summaries(s: Settings) -> list[Path]:
-    "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
-    folder = Path(s.reports)
-    try:
-        carried = packaged("reports")
-    except DataError:
-        return [folder]
-    return [folder] if carried.resolve() == folder.resolve() else [folder, carried]
-
-
+# %% ../../nbs/core/18_summaries.ipynb #5485abb0
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
     "Select the runs of the highest builder and system revisions, which replace earlier ones."
     found = [((i.builder_revision, i.system_revision), i) for i in infos]
@@ -294,6 +276,16 @@ def several_runs(infos: list[RunInfo], where: str) -> CallError:
     ]
     what = f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}"
     return CallError(what, where, "put one of these behind the system's name")
+
+# %% ../../nbs/core/18_summaries.ipynb #13f2a81c
+def places_of_summaries(s: Settings) -> list[Path]:
+    "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
+    folder = Path(s.reports)
+    try:
+        carried = packaged("reports")
+    except DataError:
+        return [folder]
+    return [folder] if carried.resolve() == folder.resolve() else [folder, carried]
 
 
 def the_summary(

@@ -14,16 +14,8 @@ from ..core.types import CallError, DataError, Later, Prf, Span, nearest
 from ..core.documents import Document, map_members
 from .coref import Counts, Duplicates, LinkCounts, METRICS
 from .coref import add, as_prf, mean_scores, metric, table, with_conll
-from refnb.metrics.windows import (
-    LENGTH,
-    Scope,
-    WindowMode,
-    is_window,
-    pair,
-    split,
-    split_gold,
-    units,
-)
+from .windows import LENGTH, Scope, WindowMode
+from .windows import is_window, pair, split, split_gold, units
 from .matching import COREFUD, EXTRA, RULE, Match, Zeros
 from .matching import count_matched, empty_nodes, match_document, same_words
 
@@ -110,6 +102,17 @@ class CorefScores:
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(self.title)}, percent, pooled</p>{self.df.round(2).to_html()}"
 
+# %% ../../nbs/metrics/04_coref_scores.ipynb #0846c99f
+def as_documents(side: list, key: str) -> list[Document]:
+    "Return documents as they are; make one, with this key, of clusters, which are lists of (start, end)."
+    if side and all(isinstance(d, Document) for d in side):
+        return side
+    try:
+        return [Document(key, clusters=map_members(lambda s: Span(*map(index, s)), side))]
+    except (TypeError, ValueError) as e:
+        do = "give documents, or clusters as lists of (start, end), in tokens, both inclusive"
+        raise CallError(f"cannot be scored: {e}", do=do) from None
+
 # %% ../../nbs/metrics/04_coref_scores.ipynb #4d7f14e7
 def _matching_note(match: str, zeros: str, gold: list, predicted: list, by_rule: int) -> str:
     "Describe how mentions were matched, how many have gaps, and where heads are not annotated."
@@ -135,17 +138,6 @@ def _matching_note(match: str, zeros: str, gold: list, predicted: list, by_rule:
         mentions = sum(len(d.mentions) for d in [*gold, *predicted])
         note += f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}"
     return note
-
-
-def as_documents(side: list, key: str) -> list[Document]:
-    "Return documents as they are; make one, with this key, of clusters, which are lists of (start, end)."
-    if side and all(isinstance(d, Document) for d in side):
-        return side
-    try:
-        return [Document(key, clusters=map_members(lambda s: Span(*map(index, s)), side))]
-    except (TypeError, ValueError) as e:
-        do = "give documents, or clusters as lists of (start, end), in tokens, both inclusive"
-        raise CallError(f"cannot be scored: {e}", do=do) from None
 
 
 def score_coref(

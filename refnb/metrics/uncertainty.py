@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['GROUPS_LEFT_OUT', 'spread', 'jackknife', 'Interval', 'cluster_interval', 'jackknife_interval', 'Paired', 'pair_by_id',
-           'Difference', 'written_p', 'paired_difference', 'permutation_p', 'McNemar', 'mcnemar']
+           'Difference', 'written_p', 'paired_difference', 'permutation_p', 'McNemar', 'mcnemar', 'holm', 'letter',
+           'tie_groups', 'Credits', 'Ranked', 'rank_systems']
 
 # %% ../../nbs/metrics/09_uncertainty.ipynb #1a192731
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
@@ -325,3 +327,78 @@ def mcnemar(
         return McNemar(only_a, only_b, float(least), min(1.0, float(2 * bdtr(least, n, 0.5))))
     statistic = (abs(only_a - only_b) - 1) ** 2 / n
     return McNemar(only_a, only_b, statistic, float(chdtrc(1, statistic)))
+
+# %% ../../nbs/metrics/09_uncertainty.ipynb #6a78933c
+def holm(
+    ps: Sequence[float | None],  # None: no test
+) -> list[float | None]:  # in the same order
+    "Correct the p values of several tests by Holm's method."
+    tested = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    out, least = list[float | None]([None] * len(ps)), 0.0
+    for k, (p, i) in enumerate(tested):
+        out[i] = least = max(least, min(1.0, (len(tested) - k) * p))
+    return out
+
+# %% ../../nbs/metrics/09_uncertainty.ipynb #9be551c2
+def letter(i: int) -> str:
+    "Name a group: a to z, then aa, ab, …"
+    return ("" if i < 26 else letter(i // 26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+
+
+def tie_groups(
+    scores: Mapping[Any, float],  # of each system
+    ps: Mapping[tuple[Any, Any], float | None],  # corrected p of each pair, in either order
+    level: float = 0.05,  # a smaller p is significant
+) -> dict[Any, str]:  # letters of each system, the best first
+    "Rank systems by score, and give those without a significant difference a common letter."
+    names = sorted(scores, key=lambda s: -scores[s])
+    groups = {frozenset(names)}
+    for pair, p in ps.items():
+        if unknown := set(pair) - set(names):
+            what = f"{min(unknown, key=repr)!r} has no score"
+            raise DataError(what, "tie_groups", "give the score of every system")
+        if p is not None and p < level:
+            parts = {g - {x} if set(pair) <= g else g for g in groups for x in pair}
+            groups = {g for g in parts if not any(g < other for other in parts)}
+    ordered = sorted(sorted(map(names.index, g)) for g in groups)
+    return {
+        name: " ".join(letter(i) for i, g in enumerate(ordered) if k in g)
+        for k, name in enumerate(names)
+    }
+
+# %% ../../nbs/metrics/09_uncertainty.ipynb #9020b6a5
+class Credits(NamedTuple):
+    "What several systems earned on the same items."
+
+    systems: tuple[str, ...]  # who answered
+    values: np.ndarray  # a row for each system, a column for each item
+    clusters: tuple[Hashable, ...]  # what each item shares with others, such as its document
+
+
+class Ranked(NamedTuple):
+    "A system in a ranking."
+
+    place: int  # from 1; equal scores share a place
+    system: str
+    score: Interval  # mean credit
+    letters: str  # two systems share a letter where no test tells them apart
+
+    def row(self) -> dict[str, str]:
+        "Make a row of a table, in percent."
+        shown = ["" if x is None else f"{100 * x:.1f}" for x in self.score[:3]]
+        scores = dict(zip(("score", "low", "high"), shown))
+        return {"place": str(self.place), "system": self.system, **scores, "ties": self.letters}
+
+
+def rank_systems(
+    c: Credits,  # of all systems
+) -> list[Ranked]:  # the best first
+    "Rank systems by their mean credit, with intervals, and tie groups after Holm's correction."
+    of = dict(zip(c.systems, c.values))
+    scores = {name: cluster_interval(values, c.clusters) for name, values in of.items()}
+    means = {name: score.value or 0.0 for name, score in scores.items()}
+    pairs = list(combinations(c.systems, 2))
+    ps = [paired_difference(of[a], of[b], c.clusters).p for a, b in pairs]
+    letters = tie_groups(means, dict(zip(pairs, holm(ps))))
+    place = lambda name: 1 + sum(mean > means[name] + 1e-12 for mean in means.values())
+    return [Ranked(place(name), name, scores[name], letters[name]) for name in letters]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LENGTH', 'WindowMode', 'WINDOW_MODES', 'Scope', 'ScoredUnit', 'window_starts', 'split', 'is_window', 'split_gold',
-           'cut', 'ScoredPairs', 'same_text', 'pair', 'units']
+           'cut', 'same_text', 'ScoredPairs', 'pair', 'units']
 
 # %% ../../nbs/metrics/02_windows.ipynb #a7bdaa8c
 from bisect import bisect_right
@@ -126,6 +126,26 @@ def cut(
     return [tuple(map(tuple, window.values())) for window in out]
 
 # %% ../../nbs/metrics/02_windows.ipynb #0f60afdd
+def same_text(g: Document, p: Document):
+    "Refuse a prediction on other words than gold's, or beyond them."
+    where = f"document {g.doc_key!r}"
+    if g.sentences and p.sentences:
+        if g.size != p.size:
+            what = f"gold has {g.size:,} tokens and the prediction {p.size:,}"
+            do = "they are of different texts, or one is a window of the other"
+            raise DataError(what, where, do)
+        if difference := other_words(g.tokens, p.tokens):
+            do = (
+                "is it the prediction for another text? Without its sentences only the offsets "
+                "of a JSONL file are read"
+            )
+            raise DataError(difference, where, do)
+    elif g.sentences:
+        if beyond := [s for c in p.clusters for s in c if s[1] >= g.size]:
+            what = f"predicted mention {list(beyond[0])} lies beyond the {g.size:,} tokens of gold"
+            raise DataError(what, where, "are these offsets of another text, or of subtokens?")
+
+# %% ../../nbs/metrics/02_windows.ipynb #893ec4ef
 class ScoredPairs:
     "Gold documents with their predictions."
 
@@ -148,26 +168,6 @@ class ScoredPairs:
             f"{len(self)} documents, {len(self.missing)} without a prediction, "
             f"{len(self.extra)} predicted without gold"
         )
-
-
-def same_text(g: Document, p: Document):
-    "Refuse a prediction on other words than gold's, or beyond them."
-    where = f"document {g.doc_key!r}"
-    if g.sentences and p.sentences:
-        if g.size != p.size:
-            what = f"gold has {g.size:,} tokens and the prediction {p.size:,}"
-            do = "they are of different texts, or one is a window of the other"
-            raise DataError(what, where, do)
-        if difference := other_words(g.tokens, p.tokens):
-            do = (
-                "is it the prediction for another text? Without its sentences only the offsets "
-                "of a JSONL file are read"
-            )
-            raise DataError(difference, where, do)
-    elif g.sentences:
-        if beyond := [s for c in p.clusters for s in c if s[1] >= g.size]:
-            what = f"predicted mention {list(beyond[0])} lies beyond the {g.size:,} tokens of gold"
-            raise DataError(what, where, "are these offsets of another text, or of subtokens?")
 
 
 def pair(

@@ -15,7 +15,7 @@ from ..core.settings import Settings, load_settings
 from ..core.summaries import places_of_summaries, read_outline, split_hash, summaries_folder
 from ..core.types import CallError, DataError, nearest
 from ..metrics.choice import labels
-from ..metrics.comparisons import holm
+from ..metrics.uncertainty import holm
 from ..metrics.uncertainty import Interval, cluster_interval, paired_difference
 from ..benchmarks.tasks import Task, find_task, tasks, the_card
 from ..models.registry import is_system, system_names, system_title

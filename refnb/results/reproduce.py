@@ -21,7 +21,7 @@ from ..core.types import safe_name
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import alone, write_atomic
 from ..core.extensions import named_object
-from ..core.hub import hub_files, hub_path
+from ..core.upstream import hub_files, hub_path
 from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.runs import read_record
 from ..core.summaries import Summary, find_runs, find_summaries, places_of_summaries

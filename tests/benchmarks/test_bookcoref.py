@@ -3,14 +3,14 @@
 import csv, json, sys, types
 import pytest
 from refnb import Document, score_coref
-from refnb.core import corpora, hub
+from refnb.core import corpora, upstream
 from refnb.core.conll import conll_text, parse_conll
 from refnb.core.documents import tidy
 from refnb.core.jsonlines import jsonlines_text, parse_jsonlines
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, RefnbError
 from refnb.core.upstream import get
-from refnb.metrics.linking import linking
+from refnb.metrics.links import linking
 from refnb.metrics.windows import split
 from refnb.models.published.answers import replay_clusters
 from refnb.models.rules import pattern_matching
@@ -246,7 +246,7 @@ def test_what_a_hub_does_not_give_is_told_in_a_line(tmp_path, monkeypatch):
     def refused(said: str, **how):
         s = load_settings("/", env={}, cache=str(tmp_path), **how)
         with pytest.raises(DataError, match=said) as e:
-            hub.fetch_hub("bookcoref-silver", s)
+            upstream.fetch_hub("bookcoref-silver", s)
         assert "REFNB_BOOKCOREF_SILVER" in str(e.value) and "\n" not in str(e.value)
 
     refused("downloads are off", offline=True)

@@ -33,7 +33,7 @@ from refnb.benchmarks.identifyme.released import (
 )
 from refnb.benchmarks.identifyme.entities import build, documents_with_names
 from refnb.benchmarks.tasks import task_questions
-from refnb.core.conllu import conllu_text
+from refnb.core.conll import conllu_text
 from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.files import read_jsonl

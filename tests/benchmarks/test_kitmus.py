@@ -9,12 +9,12 @@ from refnb.benchmarks.kitmus.tasks import the_resources
 from refnb.benchmarks.tasks import find_task
 from refnb.commands.cli import main
 from refnb.core.conll import parse_conll
-from refnb.core.gap import parse_gap_rows
+from refnb.core.formats import parse_gap_rows
 from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import DataError, FormatError, RefnbError, Span
 from refnb.core.upstream import blob_id, files_of
-from refnb.metrics.antecedents import Links, Pronoun, by_field, joined_candidates, together
+from refnb.metrics.links import Links, Pronoun, by_field, joined_candidates, together
 from refnb.metrics.choice import credit
 from refnb.models.published.answers import kitmus_scores, predicted_files
 from refnb.models.registry import find_system

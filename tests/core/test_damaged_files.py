@@ -11,7 +11,7 @@ from core_readers import encoded, places, read_or_one_line
 from core_refused import refused
 from refnb.benchmarks.kitmus import reading
 from refnb.core.files import write_atomic
-from refnb.core.gap import GAP_COLUMNS, parse_gap_rows
+from refnb.core.formats import GAP_COLUMNS, parse_gap_rows
 from refnb.core.types import RefnbError
 from tools import FULL, HANG, growth
 

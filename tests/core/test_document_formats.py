@@ -27,8 +27,7 @@ from core_documents import (
 )
 from core_refused import refused
 from refnb.core.documents import Document
-from refnb.core.gap import GapRow, parse_gap_rows
-from refnb.core.standoff import with_labels
+from refnb.core.formats import GapRow, parse_gap_rows, with_labels
 from refnb.core.types import DataError, RefnbError, Span
 from tools import FULL, examples, growth
 

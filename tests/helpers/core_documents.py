@@ -3,7 +3,7 @@
 import json
 from hypothesis import strategies as st
 from refnb.core.documents import Document
-from refnb.core.gap import GAP_COLUMNS, GapRow
+from refnb.core.formats import GAP_COLUMNS, GapRow
 from refnb.core.reading import FORMATS, WRITERS
 from refnb.core.types import Span
 

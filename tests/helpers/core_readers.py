@@ -14,9 +14,10 @@ from refnb.benchmarks.altentities import builder, entities, questions, statistic
 from refnb.benchmarks.given.tasks import read_items
 from refnb.benchmarks.kitmus import reading
 from refnb.benchmarks.kitmus.sampler import Resources
-from refnb.core import answer_files, corpora, files, runs, standoff, summaries
-from refnb.core.gap import parse_gap_rows
+from refnb.core import corpora, files, runs, summaries
+from refnb.core.formats import parse_gap_rows, with_labels
 from refnb.core.jsonlines import parse_jsonlines
+from refnb.core.reading import read_answers
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import FormatError, RefnbError, Usage
 from refnb.models import command, registry
@@ -286,7 +287,7 @@ READERS = {
     "txt": Reader(
         TXT, lambda p: refnb.read_documents(p.with_name("f.ann")), "f.txt", {"f.ann": ANN}
     ),
-    "labels": of_bytes(ANN, lambda data, where: standoff.with_labels(STORY, data, where)),
+    "labels": of_bytes(ANN, lambda data, where: with_labels(STORY, data, where)),
     "entities": of_documents(ENTITIES, "f.entities", tokens=TOKENS),
     "tokens": of_documents(TOKENS, "f.tokens", entities=ENTITIES),
     "gap": of_bytes(
@@ -295,10 +296,9 @@ READERS = {
     ),
     "packed": Reader(gzip.compress(PLAIN, mtime=0), files.read_bytes, "f.gz"),
     "questions": Reader(lines(QUESTIONS), lambda path: list(files.read_jsonl(path, Question))),
-    "answers": Reader(lines(ANSWERS), lambda path: answer_files.read_answers(path, QUESTIONS)),
+    "answers": Reader(lines(ANSWERS), lambda path: read_answers(path, QUESTIONS)),
     "table of answers": Reader(
-        b'id,answer\nd:0,Ann\nd:1,"Bea"\nd:2,1\nd:3,\n',
-        lambda path: answer_files.read_answers(path, QUESTIONS),
+        b'id,answer\nd:0,Ann\nd:1,"Bea"\nd:2,1\nd:3,\n', lambda path: read_answers(path, QUESTIONS)
     ),
     "yaml": Reader(PAPER.encode(), of_yaml(Paper)),
     "any yaml": Reader(PAPER.replace("'2001-01-02'", "2001-01-02").encode(), of_yaml(dict)),

@@ -8,7 +8,7 @@ import tools
 from refnb.benchmarks.tasks import task_questions
 from refnb.commands.cli import main
 from refnb.core.types import DataError
-from refnb.metrics.comparisons import holm
+from refnb.metrics.uncertainty import holm
 from refnb.metrics.uncertainty import paired_difference
 from refnb.results.leaderboard import compare_systems
 

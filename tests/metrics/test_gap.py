@@ -4,7 +4,7 @@ import json
 from hypothesis import given, strategies as st
 import pytest
 from refnb.core.types import NONE, Answer, Option, Question
-from refnb.metrics.gap import gap_scores
+from refnb.metrics.links import gap_scores
 from tools import here
 
 ROWS = st.lists(

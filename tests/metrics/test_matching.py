@@ -4,7 +4,7 @@ import json, os, subprocess, sys, tracemalloc
 import pytest
 import corefud
 from refnb import Document, score_coref
-from refnb.core.conllu import conllu_text, parse_conllu
+from refnb.core.conll import conllu_text, parse_conllu
 from refnb.core.corpora import sample
 from refnb.core.documents import tidy
 from refnb.core.types import CallError, DataError, FormatError, Span

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import t as student, ttest_1samp
 from refnb.core.types import CallError, DataError
-from refnb.metrics.comparisons import holm, tie_groups
+from refnb.metrics.uncertainty import holm, tie_groups
 from refnb.metrics.uncertainty import (
     cluster_interval,
     jackknife_interval,

@@ -6,7 +6,7 @@ import pytest
 import refnb
 from pages_runs import answered
 from refnb.core.types import Answer, Option, Question, Usage
-from refnb.metrics.comparisons import Credits, rank_systems
+from refnb.metrics.uncertainty import Credits, rank_systems
 from refnb.results.pages.report import make_rankings, read_summaries
 from tools import ROOT, here, live_in, one_line
 

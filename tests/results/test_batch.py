@@ -4,7 +4,7 @@ import hashlib, json, os, random, shutil, signal, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 import pytest
-from refnb.core.hub import the_hub_file
+from refnb.core.upstream import the_hub_file
 from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.upstream import files_of

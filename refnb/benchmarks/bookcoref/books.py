@@ -12,7 +12,7 @@ from ...core.types import DataError
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings
 from ...core.upstream import are_here, files_of, upstream_files
-from ...core.hub import hub_path
+from ...core.upstream import hub_path
 from ...core.reading import read_documents
 from ...core.runs import clusters_id
 from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories

@@ -18,7 +18,7 @@ from ...core.conll import parse_conll
 from ...core.documents import Document, map_members, other_words
 from ...core.jsonlines import parse_jsonlines
 from ...core.reading import format_of, read_documents
-from ...metrics.antecedents import Links, Pronoun, by_field, joined_candidates
+from ...metrics.links import Links, Pronoun, by_field, joined_candidates
 from .sampler import Instance, Word
 from .files import entity_places, id_of, pieces, scope_sentences
 

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import yaml
 from ...core.types import DataError, FormatError, RefnbError
 from ...core.documents import Document
-from ...core.plain_text import read_text
+from ...core.formats import read_text
 from ...core.files import read_bytes, read_yaml, utf8
 from ...core.reading import read_documents
 

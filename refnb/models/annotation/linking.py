@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from ...core.types import Span
 from ...core.documents import Document
-from ...core.plain_text import words_of_text
+from ...core.formats import words_of_text
 from ...metrics.windows import LENGTH, split
 from ..rules import occurrences
 from ..coreference.memory import all_pairs, link

@@ -24,7 +24,7 @@ from ...core.files import alone, make_folder, read_bytes, write_atomic
 from ...core.jsonlines import jsonlines_text, parse_jsonlines
 from ...core.runs import documents_id
 from ...metrics.coref_scores import score_coref
-from ...metrics.linking import linking
+from ...metrics.links import linking
 from ...benchmarks.bookcoref.questions import yes_no
 from ...benchmarks.tasks import without_gold
 from ...benchmarks.given.tasks import given_task

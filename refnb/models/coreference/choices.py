@@ -8,7 +8,7 @@ __all__ = ['words_fit', 'chosen_by', 'choices']
 # %% ../../../nbs/models/coreference/07_choices.ipynb #342a7fd8
 from collections.abc import Callable, Iterator, Sequence
 from ...core.documents import Document
-from ...core.plain_text import read_text, words_of_text
+from ...core.formats import read_text, words_of_text
 from ...core.types import NONE, Answer, DataError, Question, Span
 from .texts import PRONOUN, content
 

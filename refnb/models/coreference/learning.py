@@ -27,7 +27,7 @@ from ...core.reading import read_documents
 from ...core.runs import OtherVersion, clusters_id, documents_id, peak_mb
 from ...core.settings import Settings, load_settings
 from ...core.types import CallError, DataError, FormatError, Record, safe_path
-from ...metrics.antecedents import Pronoun, joined_candidates
+from ...metrics.links import Pronoun, joined_candidates
 from ...metrics.coref_scores import score_coref
 from ...metrics.windows import LENGTH, split
 from .memory import group_by_entity, link, local, reported

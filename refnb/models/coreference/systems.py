@@ -19,7 +19,7 @@ from urllib.request import getproxies
 import msgspec
 from ...benchmarks.tasks import Task, without_gold
 from ...core.documents import Document, named
-from ...core.plain_text import read_text
+from ...core.formats import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id, peak_mb
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path, Lack
 from ...core.upstream import reachable
