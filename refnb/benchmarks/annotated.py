@@ -12,7 +12,7 @@ from typing import Any
 from ..core.types import Question, Span
 from ..core.corpora import litbank
 from ..core.documents import Document
-from ..core.gap import parse_gap_questions
+from ..core.formats import parse_gap_questions
 from ..core.settings import Settings
 from ..core.upstream import get
 from ..metrics.coref_scores import score_coref

@@ -190,7 +190,7 @@ def fetch(
     "Download upstream files and verify their checksums."
     from refnb.benchmarks.tasks import files_of_cards
     from refnb.core.corpora import gold_clusters
-    from refnb.core.hub import fetch_hub, hub_files, hub_lack, hub_path
+    from refnb.core.upstream import fetch_hub, hub_files, hub_lack, hub_path
     from refnb.core.upstream import UpstreamFile, fetch_files, files_of
     from refnb.core.upstream import local_path, set_names, survey
 

@@ -10,7 +10,7 @@ __all__ = ['GITHUB', 'DownloadProgress', 'FILE_CHANGED', 'LOCAL_COPY', 'Repo', '
            'hub_files', 'the_hub_file', 'hub_path', 'hub_lack', 'fetch_hub']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
-import hashlib, os, re, zlib
+import hashlib, os, re, tempfile, zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -430,18 +430,21 @@ def reachable(s: Settings, patience: float = 3.0) -> bool:
 
 # %% ../../nbs/core/12_upstream.ipynb #d1be9129
 class HubFile(Record):
-    "A file that only a hub has."
+    "Documents that only a hub has, a line each, in one file or in several."
 
-    about: str  # its content
+    about: str  # their content
     repo: str  # dataset
-    revision: str  # the pinned revision, or its beginning
-    path: str  # inside the dataset
+    revision: str  # the pinned commit
+    path: str  # of the files inside the dataset, a pattern
+    documents: int  # in all of them
     licence: str  # in the hub's words
     setting: str  # that names your own copy
+    besides: str = ""  # a file that the pattern names too, and that is not meant
 
     def place(self, s: Settings) -> Path:
-        "Name its place in the cache."
-        return Path(s.cache) / "hub" / safe_name(self.repo) / self.revision / Path(self.path).name
+        "Name their place in the cache, where they are one file."
+        folder = Path(s.cache) / "hub" / safe_name(self.repo) / self.revision
+        return folder / f"{self.setting}.jsonl"
 
 
 @cache
@@ -474,36 +477,43 @@ def hub_lack(name: str) -> Lack:
 
 # %% ../../nbs/core/12_upstream.ipynb #a0635031
 def fetch_hub(name: str, s: Settings | None = None) -> Path:
-    "Fetch a hub file, and return its path."
+    "Fetch the documents of a hub into one file, each of its files as the pinned commit has it; return its path."
     s, f = s or load_settings(), the_hub_file(name)
-    if found := hub_path(name, s):
-        return found
-    advice, revision = f"name a file with REFNB_{f.setting.upper()}", f.revision
+    if path := hub_path(name, s):
+        return path
+    advice, place = f"name a file with REFNB_{f.setting.upper()}", f.place(s)
     if s.offline:
         do = f"set REFNB_OFFLINE=false, or {advice}"
         raise DataError("is not here, and downloads are off", name, do)
-    hub = need("huggingface_hub", "hub")
-    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
+    hub, logging = (need(f"huggingface_hub{x}", "hub") for x in ("", ".utils.logging"))
+    logging.set_verbosity_error()  # it would report each of its retries
+    at_commit, contents = {"repo_type": "dataset", "revision": f.revision}, list[bytes]()
+    make_folder(place.parent)
     try:
-        if len(revision) < 40:
-            commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
-            ids = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
-            if len(ids) != 1:
-                what = f"the hub has {len(ids)} revisions that begin with {revision}"
-                do = "the dataset was changed; name a file of your own"
-                raise DataError(what, f.repo, do)
-            revision = ids[0]
-        download = hub.hf_hub_download(
-            f.repo,
-            f.path,
-            repo_type="dataset",
-            revision=revision,
-            cache_dir=str(Path(s.cache) / "hub" / "downloads"),
-        )
+        folder = f.path.rpartition("/")[0]
+        listed = hub.HfApi().list_repo_tree(f.repo, folder, **at_commit)
+        files = [x for x in listed if fnmatchcase(x.path, f.path) and x.path != f.besides]
+        with tempfile.TemporaryDirectory(dir=place.parent) as aside:
+            for x in sorted(files, key=lambda x: x.path):
+                where = f"{f.repo}/{x.path}"
+                if x.size > LARGEST:
+                    raise DataError(f"has {x.size:,} bytes, more than {LARGEST:,}", where, advice)
+                path = hub.hf_hub_download(f.repo, x.path, cache_dir=aside, **at_commit)
+                data = Path(path).read_bytes()
+                id = hashlib.sha256(data).hexdigest() if x.lfs else blob_id(data)
+                expected = x.lfs.sha256 if x.lfs else x.blob_id
+                if id != expected:
+                    do = f"ask again; if it stays so, {advice}"
+                    raise DataError(f"wrong content: {id}, not {expected}", where, do)
+                contents.append(data.rstrip() + b"\n")
     except DataError:
         raise
     except Exception as e:
         why = f"{type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''}"
         what = f"cannot be downloaded from the hub ({why})"
         raise DataError(what, f"{f.repo}/{f.path}", f"try again later, or {advice}") from None
-    return write_atomic(f.place(s), Path(download).read_bytes())
+    data = b"".join(contents)
+    if (n := sum(map(bool, data.split(b"\n")))) != f.documents:
+        what = f"{n} documents in {len(files)} files, where {f.documents} were published"
+        raise DataError(what, f"{f.repo}/{f.path}", advice)
+    return write_atomic(place, data)

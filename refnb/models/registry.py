@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
-from ..core.answer_files import place_of_answers
+from ..core.reading import place_of_answers
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
 from ..core.files import read_yaml
 from ..core.settings import R, Settings, load_settings, packaged, your_folder

@@ -21,7 +21,7 @@ from ..core.types import CallError, FormatError, Record, nearest
 from ..core.settings import packaged, your_folder
 from ..core.files import read_bytes, read_yaml
 from ..core.upstream import set_names
-from ..core.hub import hub_files
+from ..core.upstream import hub_files
 
 # %% ../../nbs/results/03_printed.ipynb #92fff1b7
 Unit = Literal[

@@ -26,7 +26,7 @@ from ..metrics.choice import ScoreMode, counted, labels, outcomes, outcomes_of_s
 from ..metrics.uncertainty import Difference, Interval, McNemar, cluster_interval
 from ..metrics.uncertainty import jackknife_interval, mcnemar, paired_difference
 from ..metrics.uncertainty import permutation_p, written_p
-from ..metrics.samples import Sampled, score_samples
+from ..metrics.choice import Sampled, score_samples
 from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
 from ..benchmarks.tasks import find_task, is_task, task_is_here, the_card
 from ..benchmarks.given.tasks import as_task

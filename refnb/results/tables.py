@@ -27,7 +27,7 @@ from ..core.runs import RunInfo, indented, with_id
 from ..core.summaries import Outline, find_summaries, places_of_summaries, read_summary
 from ..core.summaries import record_or_none, split_hash, summaries_folder
 from ..metrics.uncertainty import Interval
-from ..metrics.comparisons import letter
+from ..metrics.uncertainty import letter
 from .printed import Basis, Cell, Column, DIFFERS, Kind, OWN_PAPER, Printed
 from .printed import PrintedValue, Unit, as_printed, notebook_of, own_names, papers
 from .printed import parameters_of, printed, read_notebook, value_of, ways

@@ -13,7 +13,7 @@ from refnb.core.corpora import the_corpus
 from refnb.core.documents import Document
 from refnb.core.settings import Settings
 from refnb.core.upstream import files_of
-from refnb.models.published.kitmus import predicted_files
+from refnb.models.published.answers import predicted_files
 
 Files = Iterator[tuple[str, bytes]]  # owner/repo/path, content
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 import invented, pytest
 from refnb.benchmarks.bookcoref.books import book_documents
-from refnb.core.hub import hub_files
+from refnb.core.upstream import hub_files
 from refnb.core.settings import Settings, load_settings
 from refnb.core.upstream import blob_id, set_names, upstream_files
 from refnb.results.printed import DIFFERS, papers, printed, printed_again, table_names, value_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Question, nearest, repeated
-from ...core.answer_files import place_of_answers
+from ...core.reading import place_of_answers
 from ...core.documents import Clusters, Document
 from ...core.files import in_file
 from ...core.reading import FORMATS, Format, read_file

@@ -14,7 +14,7 @@ from itertools import accumulate, chain, count
 from pathlib import Path
 from ...core.types import DataError
 from ...core.files import folder_atomic
-from ...core.gap import GAP_COLUMNS
+from ...core.formats import GAP_COLUMNS
 from .sampler import VARIANTS, Instance, Sampler, Sentence, Subtask, Word
 from .sampler import the_variant
 

@@ -19,7 +19,7 @@ from ...core.runs import Run
 from ...core.settings import Settings, load_settings, packaged
 from ...core.summaries import note_texts, write_summary
 from ...core.upstream import are_here, files_of, get
-from ...metrics.antecedents import by_field, joined_candidates
+from ...metrics.links import by_field, joined_candidates
 from ..tasks import Task
 from .sampler import Instance, Resources, Sampler, Subtask, Word
 from .files import entity_places, id_of, pieces

@@ -20,7 +20,7 @@ from ...core.runs import ClusterAnswer, Run
 from ...core.settings import Settings, load_settings
 from ...core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
 from ...core.upstream import UpstreamFile, files_of, get, local_path, set_of, upstream_files
-from ...metrics.antecedents import Links
+from ...metrics.links import Links
 from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.identifyme.released import answer_rows, row_id

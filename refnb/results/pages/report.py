@@ -25,7 +25,7 @@ from ...core.pages import Page, html_page, rendered
 from ...core.runs import ClusterAnswer, Run, RunInfo, load_run
 from ...core.summaries import Summary, read_outline, read_summary, summaries_folder
 from ...metrics.choice import outcomes_of_summary
-from ...metrics.comparisons import Credits, Ranked, rank_systems
+from ...metrics.uncertainty import Credits, Ranked, rank_systems
 from ...benchmarks.tasks import find_task, is_task, task_is_here
 from ...models.registry import system_title
 from ..scores import as_outcomes, document_scores, pooled, questions_of_run

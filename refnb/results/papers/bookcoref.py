@@ -11,7 +11,8 @@ from itertools import chain
 from typing import Any, TYPE_CHECKING
 from ...core.types import Lack, Prf
 from ...core.settings import Settings
-from ...core.hub import hub_lack, hub_path
+from ...core.upstream import hub_lack, hub_path
+from ...core.upstream import hub_lack
 from ...core.summaries import Summary
 from ...benchmarks.bookcoref.books import SPLIT
 from ...models.published.answers import NAMED_BOOK, released_lack

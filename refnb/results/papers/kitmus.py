@@ -15,7 +15,9 @@ from ...core.types import Lack
 from ...core.settings import Settings
 from ...core.upstream import local_path
 from ...core.summaries import find_summaries, places_of_summaries, read_summary, the_summary
-from ...metrics.antecedents import Links, Together, together
+from ...metrics.links import Links, Together, together
+from ...models.published.answers import Scored, counted_links, kitmus_scores, runs_of
+from ...metrics.links import Links, Together, together
 from ...models.published.answers import Scored, counted_links, kitmus_scores, runs_of
 from ...models.systems import split_variant
 from ...models.registry import entries_of
