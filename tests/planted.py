@@ -369,7 +369,7 @@ GUARDS = [
     # size is no surprise
     Guard(
         "not every pair is compared",
-        "models.coreference.memory:local",
+        "models.coreference.clusters:local",
         "lambda scores, words, *a, **k: real(scores, words, len(words))",
         "coreference/test_comparing_mentions.py",
         "hundred_thousand",

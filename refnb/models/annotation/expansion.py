@@ -14,7 +14,7 @@ import numpy as np
 from ...core.types import Span
 from ...core.documents import Document, sentence_starts
 from ...metrics.windows import LENGTH, split, window_starts
-from ..coreference.memory import Best, LinkScores, all_pairs, link
+from ..coreference.clusters import Best, LinkScores, all_pairs, link
 from .linking import Linked, moved
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #c454b60b

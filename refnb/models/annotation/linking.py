@@ -15,7 +15,7 @@ from ...core.documents import Document
 from ...core.plain_text import words_of_text
 from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
-from ..coreference.memory import all_pairs, link
+from ..coreference.clusters import all_pairs, link
 from ..coreference.texts import PRONOUN, content, encoded_text, with_cast
 from .books import Character
 

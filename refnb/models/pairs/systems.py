@@ -19,7 +19,7 @@ from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
 from ..weights import Weights, check_here, is_here, weights_id, weights_of
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
 from .encoders import PAIR_UNHASHED, PairModel, load_encoder, pair_settings
-from .heads import TrainedSystem, load_reader, text_for
+from .trained import TrainedSystem, load_reader, text_for
 from refnb.models.pairs.trained import (
     PAIR_SEAL_FILE,
     PAIR_WEIGHTS_FOLDER,

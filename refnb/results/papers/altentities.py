@@ -25,7 +25,7 @@ from refnb.benchmarks.altentities.questions import (
     settings_of,
 )
 from ..scores import run_outcomes
-from ...models.pairs.heads import trained_systems
+from ...models.pairs.trained import trained_systems
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
 from ..plots import INK, PUBLISHED, dots, printed_series
