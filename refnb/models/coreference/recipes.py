@@ -8,16 +8,16 @@ __all__ = ['Positive', 'NotNegativeInt', 'Weight', 'Rate', 'COREF_UNHASHED', 'CL
            'trained_otherwise', 'CorefSeal', 'write_seal', 'coref_seal', 'trained_of', 'newest_training',
            'trainings_in', 'weights_folder']
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #96c66f44
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #49698d50
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 import msgspec
 from ...core.files import read_bytes, write_atomic
 from ...core.runs import OtherVersion
+from ...core.settings import changed_record, differing, packaged
 from ...core.types import CallError, DataError, FormatError, Record, nearest
 from ..pairs.encoders import PairModel, the_pair_model
-from ...core.settings import changed_record, differing, packaged
 from ..registry import entries_of, record_of
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #8697b7cf
@@ -29,7 +29,7 @@ def encoder_of(name: str, length: int) -> PairModel:
         encoder = the_pair_model(name)
     return encoder.changed(kind="cosine", tokens=length, dtype="float32")
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #e0fca132
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #c902930c
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
@@ -71,7 +71,7 @@ class CorefModel(Record):
         what = f"{self.context} pieces on both sides are more than half of a segment"
         return f"field context: {what} of {self.segment}"
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #96736273
 # changes no cluster, or is known by a hash
 COREF_UNHASHED = {"title", "licence", "checkpoint", "weights"}
 CLUSTERING = ("reach", "reading_candidates", "kinds", "singletons")  # affects no training
@@ -104,7 +104,7 @@ class TrainedCoref(Record):
     # the system whose checkpoint training starts from, or a folder; "": the plain encoder
     start: str = ""
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #bd357b5c
 def changed_coref(trained: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
     model = dict(changed)
@@ -136,7 +136,7 @@ def trained_otherwise(trained: TrainedCoref, usual: TrainedCoref) -> dict[str, A
     start = {"start": trained.start} if trained.start != usual.start else {}
     return model | differing(trained.training, usual.training, frozenset()) | start
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #884835d8
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #b68a295c
 SEAL_FILE, WEIGHTS_FILE = "coreference.json", "weights.safetensors"
 
 
@@ -188,7 +188,7 @@ def coref_seal(folder: str | Path) -> CorefSeal:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #20efede2
 def trained_of(folder: Path, usual: TrainedCoref) -> TrainedCoref:
     "Return a trained system as its record describes it, with the usual settings of clustering."
     seal = coref_seal(folder)
