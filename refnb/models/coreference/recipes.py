@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Positive', 'NotNegativeInt', 'Weight', 'Rate', 'COREF_UNHASHED', 'CLUSTERING', 'SEAL_FILE', 'WEIGHTS_FILE',
            'encoder_of', 'CorefModel', 'CorefRecipe', 'TrainedCoref', 'changed_coref', 'coref_systems', 'the_coref',
-           'trained_otherwise', 'CorefSeal', 'write_seal', 'coref_seal', 'trained_of', 'newest_training',
-           'trainings_in', 'weights_folder']
+           'trained_otherwise', 'weights_folder', 'CorefSeal', 'write_seal', 'coref_seal', 'trained_of',
+           'newest_training', 'trainings_in']
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #49698d50
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ class TrainedCoref(Record):
     # the system whose checkpoint training starts from, or a folder; "": the plain encoder
     start: str = ""
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #bd357b5c
+
 def changed_coref(trained: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
     model = dict(changed)
@@ -135,6 +135,13 @@ def trained_otherwise(trained: TrainedCoref, usual: TrainedCoref) -> dict[str, A
     model = differing(trained.model, usual.model, ignored)
     start = {"start": trained.start} if trained.start != usual.start else {}
     return model | differing(trained.training, usual.training, frozenset()) | start
+
+
+def weights_folder(m: CorefModel) -> Path | None:
+    "Return the folder of a system's trained weights, yours or the package's, or None."
+    if m.checkpoint:
+        return Path(m.checkpoint)
+    return packaged(f"data/weights/{m.weights}") if m.weights else None
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b68a295c
 SEAL_FILE, WEIGHTS_FILE = "coreference.json", "weights.safetensors"
@@ -212,10 +219,3 @@ def trainings_in(folder: Path) -> list[Path]:
     if (folder / SEAL_FILE).exists():
         return [folder]
     return sorted(p.parent for p in folder.glob(f"*/{SEAL_FILE}")) or [folder]
-
-
-def weights_folder(m: CorefModel) -> Path | None:
-    "Return the folder of a system's trained weights, yours or the package's, or None."
-    if m.checkpoint:
-        return Path(m.checkpoint)
-    return packaged(f"data/weights/{m.weights}") if m.weights else None

@@ -601,20 +601,24 @@ class Purchase(msgspec.Struct):
 
 
 class RunAccount:
-    "What the questions of a run share: pace, budget, bill, and whether anything more is bought."
+    "What the questions of a run share: client, store, pace, budget, bill, and why nothing more is bought."
 
     def __init__(
         self,
         m: LanguageModel,
+        store: Store,  # of replies that are paid for
         concurrency: int = 8,  # questions under way at a time
         budget: float | None = None,  # USD
         spent: float = 0.0,  # of the budget, by earlier runs
         known: bool = False,  # an earlier run has had answers from this server
     ):
-        self.m, self.concurrency, self.pace = m, concurrency, Pace(m, concurrency)
+        self.m, self.store, self.concurrency = m, store, concurrency
+        self.client = client_of(m, concurrency).with_options(max_retries=0)
+        self.pace = Pace(m, concurrency)
         self.judge, self.budget = Judge(m, known), Budget(budget, spent)
         usd = 0.0 if m.price else None
         self.bill = Bill(usd=usd, usd_at_most=usd)
+        self.rows: list[Kept] = []  # replies that are not on disk yet
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
 
@@ -654,19 +658,6 @@ class RunAccount:
 # %% ../../../nbs/models/language/03_servers.ipynb #4ccd0ee4
 class Buyer(RunAccount):
     "Buys replies of a model from its server: each once, within a budget, and kept."
-
-    def __init__(
-        self,
-        m: LanguageModel,
-        store: Store,  # of replies that are paid for
-        concurrency: int = 8,  # questions under way at a time
-        budget: float | None = None,  # USD
-        spent: float = 0.0,  # of the budget, by earlier runs
-        known: bool = False,  # an earlier run has had answers from this server
-    ):
-        super().__init__(m, concurrency, budget, spent, known)
-        self.client, self.store = client_of(m, concurrency).with_options(max_retries=0), store
-        self.rows: list[Kept] = []  # replies that are not on disk yet
 
     def find(self, ask: Request) -> Reply | None:
         "Find a reply in the store; a paid one that could not be read when it came is read again."
