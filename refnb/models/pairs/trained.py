@@ -27,14 +27,8 @@ from ...core.types import Answer, CallError, DataError, FormatError, Option, Que
 from ...core.types import nearest, need, safe_path
 from ...metrics.choice import credit
 from .encoders import PairModel, load_with, pair_settings
-from refnb.models.pairs.scorers import (
-    NoScore,
-    OptionText,
-    Scorer,
-    TextPairs,
-    compared,
-    expression_of,
-)
+from .scorers import NoScore, OptionText, Scorer, TextPairs
+from .scorers import compared, expression_of
 from ..registry import entries_of, record_of
 from ..weights import Weights, check_here, device_for, quietly, weights_id
 
