@@ -14,7 +14,7 @@ from refnb.models.annotation.linking import link_by_cast
 from refnb.models.coreference.learning import LearntCoref, load_resolver, pack
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import train
-from refnb.models.coreference.texts import persons_of
+from refnb.models.coreference.lessons import persons_of
 
 ROOT = Path(__file__).parents[1]
 docs, texts = litbank("test"), gum("test")

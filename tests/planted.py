@@ -69,7 +69,7 @@ GUARDS = [
     ),
     Guard(
         "the bytes that came are kept",
-        "models.language.store:Store.put_many",
+        "models.language.store:Replies.put_many",
         "lambda self, kept: real(self, [k._replace(raw=b'') for k in kept])",
         "language/test_servers.py",
         "odd_body",
@@ -369,7 +369,7 @@ GUARDS = [
     # size is no surprise
     Guard(
         "not every pair is compared",
-        "models.coreference.memory:local",
+        "models.coreference.clusters:local",
         "lambda scores, words, *a, **k: real(scores, words, len(words))",
         "coreference/test_comparing_mentions.py",
         "hundred_thousand",

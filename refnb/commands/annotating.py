@@ -122,7 +122,7 @@ def annotate_(
     from refnb.core.corpora import corpora
     from refnb.core.files import make_folder, write_atomic
     from refnb.models.annotation.books import read_book
-    from refnb.models.annotation.character_lists import named_characters
+    from refnb.models.annotation.books import named_characters
     from refnb.models.annotation.stages import Annotating, annotate, propose_characters
 
     s, values = load_settings(), as_fields(set_, "setting", Annotating)

@@ -8,7 +8,7 @@ import refnb
 import tools
 from refnb.core.corpora import sample
 from refnb.core.types import DataError
-from refnb.models.coreference.memory import all_pairs, link, local, reported
+from refnb.models.coreference.clusters import all_pairs, link, local, reported
 
 
 @st.composite

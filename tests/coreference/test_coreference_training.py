@@ -163,7 +163,7 @@ def test_what_one_corpus_does_not_mark_is_no_fault_in_another(toy, tmp_path):
 
 
 def test_a_text_without_a_stated_licence_teaches_nothing(upstream):
-    from refnb.models.coreference.learning import taught_by
+    from refnb.models.coreference.lessons import taught_by
 
     s = load_settings(upstream=str(upstream))
     taught = taught_by("gum", s=s)

@@ -6,7 +6,7 @@ import tools
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, FormatError, RefnbError
 from refnb.models.annotation.books import as_characters, read_book, read_characters
-from refnb.models.annotation.character_lists import ListedCharacter, book_characters, liscu_names
+from refnb.models.annotation.books import ListedCharacter, book_characters, liscu_names
 from refnb.results.tables import Report
 
 

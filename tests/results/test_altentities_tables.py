@@ -15,7 +15,7 @@ from refnb.core.runs import RunInfo, open_run, questions_id
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, DataError, FormatError
 from refnb.models.pairs.encoders import pair_settings
-from refnb.models.pairs.heads import trained_systems
+from refnb.models.pairs.trained import trained_systems
 from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.models.registry import find_system
 from refnb.benchmarks.run_summaries import write_run_summary

@@ -5,19 +5,19 @@
 # %% auto #0
 __all__ = ['Positive', 'NotNegativeInt', 'Weight', 'Rate', 'COREF_UNHASHED', 'CLUSTERING', 'SEAL_FILE', 'WEIGHTS_FILE',
            'encoder_of', 'CorefModel', 'CorefRecipe', 'TrainedCoref', 'changed_coref', 'coref_systems', 'the_coref',
-           'trained_otherwise', 'CorefSeal', 'write_seal', 'coref_seal', 'trained_of', 'newest_training',
-           'trainings_in', 'weights_folder']
+           'trained_otherwise', 'weights_folder', 'CorefSeal', 'write_seal', 'coref_seal', 'trained_of',
+           'newest_training', 'trainings_in']
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #96c66f44
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #49698d50
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 import msgspec
 from ...core.files import read_bytes, write_atomic
 from ...core.runs import OtherVersion
+from ...core.settings import changed_record, differing, packaged
 from ...core.types import CallError, DataError, FormatError, Record, nearest
 from ..pairs.encoders import PairModel, the_pair_model
-from ...core.settings import changed_record, differing, packaged
 from ..registry import entries_of, record_of
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #8697b7cf
@@ -29,7 +29,7 @@ def encoder_of(name: str, length: int) -> PairModel:
         encoder = the_pair_model(name)
     return encoder.changed(kind="cosine", tokens=length, dtype="float32")
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #e0fca132
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #c902930c
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 Weight = Annotated[float, msgspec.Meta(ge=0)]
@@ -71,7 +71,7 @@ class CorefModel(Record):
         what = f"{self.context} pieces on both sides are more than half of a segment"
         return f"field context: {what} of {self.segment}"
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #96736273
 # changes no cluster, or is known by a hash
 COREF_UNHASHED = {"title", "licence", "checkpoint", "weights"}
 CLUSTERING = ("reach", "reading_candidates", "kinds", "singletons")  # affects no training
@@ -136,7 +136,14 @@ def trained_otherwise(trained: TrainedCoref, usual: TrainedCoref) -> dict[str, A
     start = {"start": trained.start} if trained.start != usual.start else {}
     return model | differing(trained.training, usual.training, frozenset()) | start
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #884835d8
+
+def weights_folder(m: CorefModel) -> Path | None:
+    "Return the folder of a system's trained weights, yours or the package's, or None."
+    if m.checkpoint:
+        return Path(m.checkpoint)
+    return packaged(f"data/weights/{m.weights}") if m.weights else None
+
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #b68a295c
 SEAL_FILE, WEIGHTS_FILE = "coreference.json", "weights.safetensors"
 
 
@@ -188,7 +195,7 @@ def coref_seal(folder: str | Path) -> CorefSeal:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #20efede2
 def trained_of(folder: Path, usual: TrainedCoref) -> TrainedCoref:
     "Return a trained system as its record describes it, with the usual settings of clustering."
     seal = coref_seal(folder)
@@ -212,10 +219,3 @@ def trainings_in(folder: Path) -> list[Path]:
     if (folder / SEAL_FILE).exists():
         return [folder]
     return sorted(p.parent for p in folder.glob(f"*/{SEAL_FILE}")) or [folder]
-
-
-def weights_folder(m: CorefModel) -> Path | None:
-    "Return the folder of a system's trained weights, yours or the package's, or None."
-    if m.checkpoint:
-        return Path(m.checkpoint)
-    return packaged(f"data/weights/{m.weights}") if m.weights else None

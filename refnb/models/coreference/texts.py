@@ -4,11 +4,9 @@
 
 # %% auto #0
 __all__ = ['SHAPES', 'MAX_WORD_PIECES', 'PRONOUN', 'EncodedText', 'encoded_text', 'word_pieces', 'Segment', 'segments', 'content',
-           'WithCast', 'with_cast', 'persons_of', 'cast_lesson']
+           'WithCast', 'with_cast']
 
-# %% ../../../nbs/models/coreference/01_texts.ipynb #c1cb22d5
-import random
-from collections import Counter
+# %% ../../../nbs/models/coreference/01_texts.ipynb #55eedc11
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -162,34 +160,3 @@ def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
         words += [*name, ","]
     sentences = ((*words[:-1], "."), *d.sentences) if words else d.sentences
     return WithCast(Document(d.doc_key, sentences), at, len(words))
-
-# %% ../../../nbs/models/coreference/01_texts.ipynb #d8025c35
-def persons_of(d: Document) -> Document:
-    "Return the persons of a document with labels `type` and `kind`: names and explicit mentions."
-    if not {"type", "kind"} <= d.labels.keys():
-        what = "has no types and kinds of mentions"
-        raise DataError(what, f"document {d.doc_key!r}", "use LitBank")
-    tokens = d.tokens
-    persons: dict[str, list[Span]] = {}
-    for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
-        proper = [s for s, kind in zip(spans, kinds) if kind == "PROP" and {*types} == {"PER"}]
-        taken = set(map(str.casefold, persons))
-        for name, _ in Counter(" ".join(tokens[a : b + 1]) for a, b in proper).most_common():
-            if name.casefold() not in taken:
-                persons[name] = [s for s, kind in zip(spans, kinds) if kind != "PRON"]
-                break
-    clusters = tuple(map(tuple, persons.values()))
-    return Document(d.doc_key, d.sentences, clusters, tuple(persons))
-
-
-def cast_lesson(d: Document) -> Document:
-    "Make a document to learn links from: a cast in an order drawn by its key, then the text."
-    cast = persons_of(d)
-    order = list(range(len(cast.names)))
-    random.Random(d.doc_key).shuffle(order)
-    with_names, at, by = with_cast(cast, [cast.names[k].split() for k in order])
-    clusters = [
-        (name, *(Span(a + by, b + by) for a, b in cast.clusters[k])) for k, name in zip(order, at)
-    ]
-    labels = {"type": tuple(("PER",) * len(c) for c in clusters)}
-    return Document(d.doc_key, with_names.sentences, tuple(clusters), labels=labels)

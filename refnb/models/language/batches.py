@@ -9,11 +9,8 @@ __all__ = ['ENDED', 'GONE', 'MOST', 'MOST_BYTES', 'SETTLE', 'ENCODER', 'UNREADAB
            'AnthropicBatch', 'AnthropicPage', 'AnthropicBatches', 'GeminiMetadata', 'GeminiBatch', 'GeminiPage',
            'GeminiBatches', 'create_batch', 'poll_batch', 'store_replies', 'step', 'advance']
 
-# %% ../../../nbs/models/language/05_batches.ipynb #19122a58
-import asyncio
-import json
-import os
-import time
+# %% ../../../nbs/models/language/05_batches.ipynb #e57161e7
+import asyncio, json, os, time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor

@@ -8,10 +8,8 @@ __all__ = ['Message', 'Method', 'Constraint', 'ApiShape', 'Bound', 'Finish', 'Fa
            'read_model', 'address_of', 'the_model', 'omit_line', 'sent_settings', 'check_taken', 'Request', 'wire_name',
            'request_of', 'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
 
-# %% ../../../nbs/models/language/00_models.ipynb #530f9dd0
-import hashlib
-import os
-import re
+# %% ../../../nbs/models/language/00_models.ipynb #41e1d882
+import hashlib, os, re
 from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,8 +18,8 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
-from ...core.types import CallError, DataError, Record, nearest
 from ...core.settings import changed_record, packaged, your_folder
+from ...core.types import CallError, DataError, Record, nearest
 from ..registry import Entry, Provider, entries_of, providers, record_of
 from ..systems import flat
 

@@ -7,17 +7,10 @@ __all__ = ['DEFAULT_URL', 'ROOM', 'NAMED_IN_HTML', 'TOO_LONG', 'FILTERED', 'WRON
            'COMMON', 'GIVE_UP', 'KIND_RULES', 'LOG', 'LONG_WAIT', 'GRACE', 'api_key_of', 'capped', 'client_of', 'hider',
            'hidden', 'covered', 'error_of', 'error_kind', 'rejected_field', 'Rule', 'remedy', 'Judge', 'Came',
            'asked_wait', 'reply_of_error', 'read_safely', 'send_question', 'Pace', 'Budget', 'check_budget', 'Bill',
-           'Purchase', 'Buyer', 'Asking']
+           'Purchase', 'RunAccount', 'Buyer', 'Asking']
 
-# %% ../../../nbs/models/language/03_servers.ipynb #e6899024
-import asyncio
-import base64
-import logging
-import math
-import os
-import re
-import time
-import zlib
+# %% ../../../nbs/models/language/03_servers.ipynb #26f230b0
+import asyncio, base64, logging, math, os, re, time, zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -198,7 +191,7 @@ def error_kind(status: int, message: str, code: str = "") -> FailureKind | Liter
         return "filtered"
     return STATUS_KINDS.get(status, "server error" if status >= 500 else "absent")
 
-# %% ../../../nbs/models/language/03_servers.ipynb #a55714e6
+
 NOT_TAKEN = re.compile(
     r"support|permitted|allowed|accept|unknown|recogni[sz]ed|deprecated|unexpected|extra|invalid"
     r"|only|cannot both|(should|must) be|not enabled|too large",
@@ -314,7 +307,7 @@ class Judge(msgspec.Struct):
             do = "answers so far are saved; rerun when the server works"
         raise DataError(what, self.m.model, do)
 
-# %% ../../../nbs/models/language/03_servers.ipynb #da2d80cf
+# %% ../../../nbs/models/language/03_servers.ipynb #81c6834c
 class Came(NamedTuple):
     "What came of a request."
 
@@ -382,7 +375,7 @@ def read_safely(data: bytes, m: LanguageModel, ask: Request) -> tuple[bytes, Rep
         return b"", msgspec.json.decode(safe, type=Reply)
     return data, reply
 
-
+# %% ../../../nbs/models/language/03_servers.ipynb #1ab60fbd
 async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
@@ -596,7 +589,7 @@ class Bill(msgspec.Struct):
             parts.append(f"{self.usd:.4f} USD, at most {self.usd_at_most:.4f}")
         return ", ".join(parts) + (f"; stopped: {self.stopped}" if self.stopped else "")
 
-# %% ../../../nbs/models/language/03_servers.ipynb #55496fc7
+# %% ../../../nbs/models/language/03_servers.ipynb #dd4e72f9
 class Purchase(msgspec.Struct):
     "A request under way."
 
@@ -607,8 +600,8 @@ class Purchase(msgspec.Struct):
     at: float = 0.0  # when it was sent
 
 
-class Buyer:
-    "Buys replies of a model from its server: each once, within a budget, and kept."
+class RunAccount:
+    "What the questions of a run share: client, store, pace, budget, bill, and why nothing more is bought."
 
     def __init__(
         self,
@@ -619,15 +612,52 @@ class Buyer:
         spent: float = 0.0,  # of the budget, by earlier runs
         known: bool = False,  # an earlier run has had answers from this server
     ):
-        self.client = client_of(m, concurrency).with_options(max_retries=0)
         self.m, self.store, self.concurrency = m, store, concurrency
-        self.judge, self.budget = Judge(m, known), Budget(budget, spent)
+        self.client = client_of(m, concurrency).with_options(max_retries=0)
         self.pace = Pace(m, concurrency)
+        self.judge, self.budget = Judge(m, known), Budget(budget, spent)
         usd = 0.0 if m.price else None
         self.bill = Bill(usd=usd, usd_at_most=usd)
         self.rows: list[Kept] = []  # replies that are not on disk yet
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
+
+    def asks_again(self, p: Purchase, came: Came, tries: int) -> bool:
+        "Tell whether a request goes out again, as the server was busy or had a bad moment."
+        reply, rule = came.reply, KIND_RULES[came.reply.kind]
+        if rule.waits:
+            return self.pace.refuse(p.at, came.wait, reply.error)
+        self.pace.accept()
+        retries = self.m.retries if self.judge.replied else min(self.m.retries, rule.begins)
+        again = rule.again and tries < retries
+        if again and reply.kind == "timeout":
+            self.judge.see(reply)  # nobody waits for a server that replies to nobody
+        return again and not self.stopped
+
+    def stop_at_budget(self, usd: float) -> None:
+        "Buy nothing more, as the next request, which can cost this much, does not fit."
+        if not self.stopped:
+            self.stop(self.budget.reached(usd))
+            self.bill.over_budget = True
+
+    def stop(self, why: str) -> None:
+        "Buy nothing more, for the first reason that is given."
+        self.stopped, self.pace.ended = self.stopped or why, True
+
+    def summary(self) -> Bill:
+        "Sum up what was asked so far, and what it cost."
+        models, at_most = dict(sorted(self.bill.models.items())), self.bill.usd_at_most
+        return msgspec.structs.replace(
+            self.bill,
+            models=models,
+            usd_at_most=None if at_most is None else at_most + self.budget.lost_usd,
+            seconds=time.monotonic() - self.began,
+            stopped=self.stopped,
+        )
+
+# %% ../../../nbs/models/language/03_servers.ipynb #4ccd0ee4
+class Buyer(RunAccount):
+    "Buys replies of a model from its server: each once, within a budget, and kept."
 
     def find(self, ask: Request) -> Reply | None:
         "Find a reply in the store; a paid one that could not be read when it came is read again."
@@ -706,28 +736,6 @@ class Buyer:
         self.lose(p)
         return came
 
-    def asks_again(self, p: Purchase, came: Came, tries: int) -> bool:
-        "Tell whether a request goes out again, as the server was busy or had a bad moment."
-        reply, rule = came.reply, KIND_RULES[came.reply.kind]
-        if rule.waits:
-            return self.pace.refuse(p.at, came.wait, reply.error)
-        self.pace.accept()
-        retries = self.m.retries if self.judge.replied else min(self.m.retries, rule.begins)
-        again = rule.again and tries < retries
-        if again and reply.kind == "timeout":
-            self.judge.see(reply)  # nobody waits for a server that replies to nobody
-        return again and not self.stopped
-
-    def stop_at_budget(self, usd: float) -> None:
-        "Buy nothing more, as the next request, which can cost this much, does not fit."
-        if not self.stopped:
-            self.stop(self.budget.reached(usd))
-            self.bill.over_budget = True
-
-    def stop(self, why: str) -> None:
-        "Buy nothing more, for the first reason that is given."
-        self.stopped, self.pace.ended = self.stopped or why, True
-
     def lose(self, p: Purchase) -> None:
         "If a request was sent and had no reply, what it may have cost counts from now on."
         if p.sent:
@@ -741,17 +749,6 @@ class Buyer:
         if self.rows:
             self.store.put_many(self.rows)
             self.rows.clear()
-
-    def summary(self) -> Bill:
-        "Sum up what was asked so far, and what it cost."
-        models, at_most = dict(sorted(self.bill.models.items())), self.bill.usd_at_most
-        return msgspec.structs.replace(
-            self.bill,
-            models=models,
-            usd_at_most=None if at_most is None else at_most + self.budget.lost_usd,
-            seconds=time.monotonic() - self.began,
-            stopped=self.stopped,
-        )
 
 # %% ../../../nbs/models/language/03_servers.ipynb #9c5b33d2
 GRACE = 10.0  # seconds for what is under way when the run is left

@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['SILENT', 'SENDING', 'provider_of', 'model_name', 'entry_of', 'How', 'elsewhere', 'asked_with', 'check_how',
-           'ModelRequests', 'batch_step', 'LanguageModelSystem', 'named_model']
+           'AskedModel', 'estimate_of', 'ModelRequests', 'batch_step', 'LanguageModelSystem', 'named_model']
 
-# %% ../../../nbs/models/language/11_systems.ipynb #4f4e8a06
-import hashlib
-import os
+# %% ../../../nbs/models/language/11_systems.ipynb #76d2797a
+import hashlib, os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,29 +15,22 @@ from urllib.parse import urlsplit
 import msgspec
 from ...benchmarks.tasks import Task, find_task, is_task
 from ...core.runs import RunInfo
-from ...core.types import Answer, CallError, DataError, Question, Record, safe_name, Lack
-from .answering import MODEL_UNHASHED, Sent, answer_of, form_for, run_settings
-from .answering import constraint_for, requests_about, system_text
+from ...core.settings import Settings, changed_record, differing
+from ...core.types import Answer, CallError, DataError, Lack, Question, Record, safe_name
+from .answering import MODEL_UNHASHED, Sent, answer_of, asks_about
+from .answering import constraint_for, document_answers, form_for
+from .answering import marking_model, requests_about, run_settings, system_text
 from .batches import advance, keys_in, usd_under_way, vendor_batches
-from .clusters import asks_about, document_answers, marking_model
 from .local import load_local, replies_to, shared_order
-from refnb.models.language.models import (
-    LanguageModel,
-    Reply,
-    Request,
-    address_of,
-    check_taken,
-    cost,
-)
-from .models import fault_of_url, read_model
+from .models import LanguageModel, Reply, Request, address_of, check_taken
+from .models import cost, fault_of_url, read_model
 from .prompts import Order, examples_for, no_examples, read_template, turns
 from .servers import DEFAULT_URL, Asking, Bill, check_budget
 from .store import Store
-from ..weights import check_here, is_here, weights_id
-from ...core.settings import Settings, changed_record, differing
 from ..registry import Entry, entries_of, providers
 from ..systems import CHOICE, CLUSTERS, BaseSystem, CostEstimate, Failure, Identity
 from ..systems import System, SystemAnswer, no_texts, variant_name
+from ..weights import check_here, is_here, weights_id
 
 # %% ../../../nbs/models/language/11_systems.ipynb #de25ab18
 def provider_of(m: LanguageModel) -> str:
@@ -151,7 +143,7 @@ def asked_with(entry: Entry, changed: Mapping[str, Any]) -> tuple[str, LanguageM
     full = variant_name(name, differing_settings)
     return full, m.changed(title=m.title + full.removeprefix(name)), how
 
-# %% ../../../nbs/models/language/11_systems.ipynb #97b592a8
+# %% ../../../nbs/models/language/11_systems.ipynb #7f132b9e
 def check_how(name: str, m: LanguageModel, how: How) -> None:
     "Refuse settings that contradict each other, or that the model does not take."
     if how.samples > 1 and (m.way != "reply" or not m.decoding.temperature):
@@ -167,13 +159,12 @@ def check_how(name: str, m: LanguageModel, how: How) -> None:
     if how.batches and (not m.speaks.batch or m.api_version):
         raise CallError("its server takes no batches", name, "leave out --batch")
 
-
-class ModelRequests(BaseSystem):
-    "What a model is asked about a task, what that would cost, and all that the answers depend on."
+# %% ../../../nbs/models/language/11_systems.ipynb #d7220983
+class AskedModel(BaseSystem):
+    "A language model with the settings of its requests: its name, its price, and where it is."
 
     shapes = CHOICE | CLUSTERS
     answers = "any task of questions or documents with text"
-    had: frozenset[tuple[str, int]] = frozenset()  # ids and samples with an answer
 
     def __init__(
         self,
@@ -223,6 +214,64 @@ class ModelRequests(BaseSystem):
             return marking_model(m, form), form
         return m.changed(constraint=constraint_for(m, form)), form
 
+# %% ../../../nbs/models/language/11_systems.ipynb #80a17d23
+def estimate_of(
+    m: LanguageModel,
+    asks: Sequence[Request],
+    form: str,
+    copies: bool = False,  # a reply is a marked copy of its text
+) -> CostEstimate:
+    "Estimate tokens and cost of requests: about four characters make a token."
+    if not asks:
+        return CostEstimate(0, form=form)
+    sizes = [-(-len(a.prompt) // 4) - (-len(a.system) // 4) for a in asks]
+    most = m.decoding.max_tokens if m.way == "reply" else 1
+    # a marked copy is as long as its prompt; a reply repeats a mention and names an option
+    likely = min(most, max(sizes) if copies else 40)
+    read, n = sum(sizes), len(sizes)
+    usd, usd_likely = (cost(m, Reply(tokens_in=read, tokens_out=x * n)) for x in (most, likely))
+    if m.effort != "none" and m.thinking != 0 and (m.reasons or m.effort or m.thinking):
+        usd_likely = None  # nobody knows how long it reasons
+    too_long = sum(bool(m.context) and size + most > m.context for size in sizes)
+    prompt = (asks[0].system and f"[system] {asks[0].system}\n\n") + asks[0].prompt
+    return CostEstimate(n, read, most * n, usd, usd_likely, too_long, form, prompt)
+
+# %% ../../../nbs/models/language/11_systems.ipynb #89ff3be7
+class ModelRequests(AskedModel):
+    "What a model is asked about a task, what that would cost, and all that the answers depend on."
+
+    had: frozenset[tuple[str, int]] = frozenset()  # ids and samples with an answer
+
+    def samples(self, item: Any) -> int:
+        return self.how.samples * turns(item, self.how.order)
+
+    def sent(self, task: Task, items: Iterable[Question], again: bool = False) -> Iterator[Sent]:
+        "Yield the requests about questions; those that had an answer only `again`."
+        m, form = self.way(task.prompts)
+        how, system = self.how, system_text(m, task.benchmark)
+        shown, had = examples_for(task, form, how.shots, how.examples), () if again else self.had
+        for q in items:
+            yield from requests_about(m, q, form, how.order, system, how.samples, had, shown)
+
+    def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Request]:
+        "Yield all requests about questions or documents."
+        if task.shape == "choice":
+            yield from (t.ask for t in self.sent(task, items, again=True))
+        else:
+            m, form = self.way(task.prompts, clusters=True)
+            for d in items:
+                yield from asks_about(m, d, form)
+
+    def resume(self, task: Task, answered: Iterable[Any]) -> None:
+        self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
+
+    def plan(self, task: Task, items: Sequence[Any]) -> CostEstimate:
+        if lack := no_texts(task):
+            raise lack.error(self.name)
+        copies = task.shape == "clusters"
+        m, form = self.way(task.prompts, copies)
+        return estimate_of(m, list(self.requests(task, items)), form, copies)
+
     def identity(self, task: Task) -> Identity:
         how, (m, form) = self.how, self.way(task.prompts, task.shape == "clusters")
         weights = {}
@@ -258,50 +307,7 @@ class ModelRequests(BaseSystem):
                 return Lack("model", str(e))
         return None
 
-    def samples(self, item: Any) -> int:
-        return self.how.samples * turns(item, self.how.order)
-
-    def sent(self, task: Task, items: Iterable[Question], again: bool = False) -> Iterator[Sent]:
-        "Yield the requests about questions; those that had an answer only `again`."
-        m, form = self.way(task.prompts)
-        how, system = self.how, system_text(m, task.benchmark)
-        shown, had = examples_for(task, form, how.shots, how.examples), () if again else self.had
-        for q in items:
-            yield from requests_about(m, q, form, how.order, system, how.samples, had, shown)
-
-    def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Request]:
-        "Yield all requests about questions or documents."
-        if task.shape == "choice":
-            yield from (t.ask for t in self.sent(task, items, again=True))
-        else:
-            m, form = self.way(task.prompts, clusters=True)
-            for d in items:
-                yield from asks_about(m, d, form)
-
-    def plan(self, task: Task, items: Sequence[Any]) -> CostEstimate:
-        if lack := no_texts(task):
-            raise lack.error(self.name)
-        copies, asks = task.shape == "clusters", list(self.requests(task, items))
-        m, form = self.way(task.prompts, copies)
-        if not asks:
-            return CostEstimate(0, form=form)
-        # about four characters make a token
-        sizes = [-(-len(a.prompt) // 4) - (-len(a.system) // 4) for a in asks]
-        most = m.decoding.max_tokens if m.way == "reply" else 1
-        # a marked copy is as long as its prompt; a reply repeats a mention and names an option
-        likely = min(most, max(sizes) if copies else 40)
-        read, n = sum(sizes), len(sizes)
-        usd, usd_likely = (cost(m, Reply(tokens_in=read, tokens_out=x * n)) for x in (most, likely))
-        if m.effort != "none" and m.thinking != 0 and (m.reasons or m.effort or m.thinking):
-            usd_likely = None  # nobody knows how long it reasons
-        too_long = sum(bool(m.context) and size + most > m.context for size in sizes)
-        prompt = (asks[0].system and f"[system] {asks[0].system}\n\n") + asks[0].prompt
-        return CostEstimate(n, read, most * n, usd, usd_likely, too_long, form, prompt)
-
-    def resume(self, task: Task, answered: Iterable[Any]) -> None:
-        self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
-
-# %% ../../../nbs/models/language/11_systems.ipynb #7badd4b0
+# %% ../../../nbs/models/language/11_systems.ipynb #23d56d8b
 def batch_step(
     m: LanguageModel,
     sent: Sequence[Sent],  # requests without an answer
@@ -335,7 +341,7 @@ def batch_step(
         bill.add(m, reply)
     return answers, bill
 
-
+# %% ../../../nbs/models/language/11_systems.ipynb #3dfe1cd2
 class LanguageModelSystem(ModelRequests):
     "A language model with the settings of its requests, for questions or for clusters of documents."
 

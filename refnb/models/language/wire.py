@@ -7,10 +7,8 @@ __all__ = ['PLACES', 'THOUGHT_TAGS', 'MESSAGE', 'THOUGHTS', 'ENDED_BY', 'FINISH_
            'values_at', 'valid_text', 'text_at', 'count_at', 'Split', 'split_reasoning', 'top_logprobs',
            'option_scores', 'error_words', 'json_of', 'usage_of', 'read_reply']
 
-# %% ../../../nbs/models/language/01_wire.ipynb #df9a6643
-import json
-import math
-import re
+# %% ../../../nbs/models/language/01_wire.ipynb #7b079546
+import json, math, re
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote

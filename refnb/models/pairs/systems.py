@@ -6,27 +6,21 @@
 __all__ = ['split_task', 'trained_for', 'same_questions', 'PairSystem', 'WordSystem', 'ModelSystem', 'AskedFor',
            'TrainedPairSystem', 'make_pair_model']
 
-# %% ../../../nbs/models/pairs/04_systems.ipynb #a1a98ed5
+# %% ../../../nbs/models/pairs/04_systems.ipynb #36630ba0
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from ...core.types import Answer, CallError, DataError, Question, Record, Lack
-from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of, the_card
-from ..systems import BaseSystem, Identity, System, no_texts, variant_name
+from ...core.runs import RunInfo
 from ...core.settings import Settings, changed_record, differing
-from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
-from ..weights import Weights, check_here, is_here, weights_id, weights_of
-from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
+from ...core.types import Answer, CallError, DataError, Lack, Question, Record
 from .encoders import PAIR_UNHASHED, PairModel, load_encoder, pair_settings
-from .heads import TrainedSystem, load_reader, text_for
-from refnb.models.pairs.trained import (
-    PAIR_SEAL_FILE,
-    PAIR_WEIGHTS_FOLDER,
-    Learnt,
-    read_held_out,
-    read_seal,
-)
+from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
+from .trained import PAIR_SEAL_FILE, PAIR_WEIGHTS_FOLDER, Learnt, TrainedSystem
+from .trained import load_reader, read_held_out, read_seal, text_for
+from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
+from ..systems import BaseSystem, Identity, System, no_texts, variant_name
+from ..weights import Weights, check_here, is_here, weights_id, weights_of
 
 # %% ../../../nbs/models/pairs/04_systems.ipynb #be7608f4
 def split_task(task: str, split: str) -> str:
@@ -93,7 +87,7 @@ class WordSystem(PairSystem):
         questions = find_task(on, task.settings).questions if on else task.questions
         return weightless.scorer(tuple(pairs_of(questions).texts))
 
-# %% ../../../nbs/models/pairs/04_systems.ipynb #b712fb24
+# %% ../../../nbs/models/pairs/04_systems.ipynb #a360a15e
 class ModelSystem(PairSystem):
     "A pair model with weights: an encoder, or a model for entailment."
 
@@ -131,7 +125,7 @@ class ModelSystem(PairSystem):
         load = load_encoder if self.kind == "cosine" else load_reader
         return load(self.found(task), task.settings.offline)
 
-
+# %% ../../../nbs/models/pairs/04_systems.ipynb #c24ba8f3
 class AskedFor(Record):
     "What can be said about a trained system; all else was said when it was trained."
 
@@ -201,7 +195,7 @@ class TrainedPairSystem(ModelSystem):
         else:
             yield from super().answer(task, items)
 
-
+# %% ../../../nbs/models/pairs/04_systems.ipynb #6e90cb46
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a pair model of an entry, for the registry."
     name, base = entry.name, entry.name.removesuffix(TURNED)
