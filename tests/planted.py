@@ -212,31 +212,27 @@ GUARDS = [
     # others' text is inert
     Guard(
         "in the terminal",
-        "core.escaping:inert",
+        "core.pages:inert",
         "lambda text, keep='': text",
         "pages/test_escaping.py",
         "is_one_line_of_text",
     ),
     Guard(
         "in Markdown",
-        "core.escaping:to_md",
+        "core.pages:to_md",
         "lambda text: inert(' '.join(text.split()))",
         "pages/test_escaping.py",
         "reports_and_the_board",
     ),
     Guard(
         "in LaTeX",
-        "core.escaping:to_tex",
+        "core.pages:to_tex",
         "lambda text: inert(' '.join(text.split()))",
         "pages/test_escaping.py",
         "in_latex",
     ),
     Guard(
-        "in CSV",
-        "core.escaping:FORMULA",
-        "re.compile('(?!)')",
-        "pages/test_escaping.py",
-        "come_back",
+        "in CSV", "core.pages:FORMULA", "re.compile('(?!)')", "pages/test_escaping.py", "come_back"
     ),
     Guard(
         "in pages",

@@ -14,7 +14,7 @@ from .terminal import *
 from .listing import doctor_, fetch, list_, setup
 from .building import build_altentities_, build_expressions_, build_filter_
 from .building import build_identifyme_, build_kitmus_
-from .annotating import annotate_, correct_, resolve_
+from .building import annotate_, correct_, resolve_
 from .running import run_, train_
 from .scoring import compare_, report_, score_choice, score_coref_, score_kitmus
 from .scoring import view_

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_origin
 import msgspec, typer
 from ..core.types import CallError, RefnbError, shortened, nearest
 from ..core.settings import load_settings
-from ..core.escaping import inert
+from ..core.pages import inert
 
 # %% ../../nbs/commands/00_terminal.ipynb #d4e5e607
 def opt(help: str, *names: str, **more) -> Any:

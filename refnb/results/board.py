@@ -21,7 +21,7 @@ from ..core.types import DataError, FormatError
 from ..core.settings import Settings, load_settings
 from ..core.files import table_rows, write_atomic
 from ..core.upstream import hub_files, hub_path
-from ..core.escaping import as_written, to_md
+from ..core.pages import as_written, to_md
 from ..core.runs import is_as_written
 from ..core.upstream import Survey, UpstreamFile, file_stamp, files_of, is_pinned, set_names
 from ..core.upstream import survey, upstream_files

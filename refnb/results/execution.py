@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from ..core.types import DataError, FormatError, RefnbError, need
 from ..core.files import write_atomic
-from ..core.escaping import csv_rows
+from ..core.pages import csv_rows
 from .printed import read_notebook
 from .tables import sha256
 from .board import as_provenance, read_provenance, stale

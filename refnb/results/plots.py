@@ -16,7 +16,7 @@ from typing import Any, Literal, TYPE_CHECKING
 import numpy as np
 from ..core.types import need
 from ..core.looks import INK
-from ..core.escaping import inert
+from ..core.pages import inert
 from ..metrics.uncertainty import Difference, Interval
 
 if TYPE_CHECKING:

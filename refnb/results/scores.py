@@ -21,7 +21,7 @@ from ..core.extensions import entry_points, load_entry_point, named_object
 from ..core.runs import Run, RunInfo
 from ..core.summaries import SUMMARY, Summary, current_runs, find_runs, places_of_summaries
 from ..core.summaries import read_summary, several_runs, split_hash, the_summary
-from ..core.escaping import inert
+from ..core.pages import inert
 from ..metrics.choice import ScoreMode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Difference, Interval, McNemar, cluster_interval
 from ..metrics.uncertainty import jackknife_interval, mcnemar, paired_difference

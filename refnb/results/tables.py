@@ -21,7 +21,7 @@ import msgspec
 from ..core.types import CallError, DataError, Lack, nearest
 from ..core.settings import load_settings, packaged
 from ..core.files import write_atomic
-from ..core.escaping import csv_line, to_md, to_tex
+from ..core.pages import csv_line, to_md, to_tex
 from ..core.upstream import dates_of, file_stamp, files_of, set_names
 from ..core.runs import RunInfo, indented, with_id
 from ..core.summaries import Outline, find_summaries, places_of_summaries, read_summary

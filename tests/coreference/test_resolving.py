@@ -12,7 +12,7 @@ from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, FormatError, Span
 from refnb.models.coreference.resolvers import clusters_of_many, predicted
-from refnb.models.pairs.encoders import tiny_encoder
+from refnb.models.pairs.scorers import tiny_encoder
 from refnb.results.scores import pooled, run_counts
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")

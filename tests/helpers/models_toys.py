@@ -7,7 +7,7 @@ import torch
 import refnb
 from refnb.core.corpora import sample
 from refnb.core.settings import load_settings
-from refnb.models.pairs.encoders import tiny_encoder
+from refnb.models.pairs.scorers import tiny_encoder
 
 
 class Killed(BaseException):

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 import pytest
 from refnb.core.files import CANARY
-from refnb.core.escaping import inert
+from refnb.core.pages import inert
 from refnb.core.runs import with_id
 from refnb.core.settings import Settings
 from refnb.results.board import board

@@ -232,7 +232,7 @@ def longdoc(tmp_path_factory):
     "A function that asks one of the two about a text, with what stands for their code and weights."
     torch = pytest.importorskip("torch")
     import numpy
-    from refnb.models.pairs.encoders import tiny_encoder
+    from refnb.models.pairs.scorers import tiny_encoder
 
     home = tmp_path_factory.mktemp("longdoc")
     first = repository(home, {f"src/{name}": text for name, text in LONGDOC.items()})

@@ -46,7 +46,7 @@ def fastcoref(tmp_path_factory):
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
     "A tiny encoder that knows the letters of the canaries and most words of some stories."
-    from refnb.models.pairs.encoders import tiny_encoder
+    from refnb.models.pairs.scorers import tiny_encoder
 
     texts = [" ".join(d.tokens) for d in [*stories()[:4], *canaries()]]
     return tiny_encoder(tmp_path_factory.mktemp("base"), texts)

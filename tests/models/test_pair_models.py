@@ -16,7 +16,7 @@ from refnb.benchmarks.tasks import the_card
 from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, Option, Question, RefnbError
-from refnb.models.pairs.encoders import tiny_encoder
+from refnb.models.pairs.scorers import tiny_encoder
 from refnb.results.papers.altentities import best_of, columns_of, mean_of_cells, right_behind
 from refnb.results.printed import printed
 from refnb.results.scores import as_outcomes, run_outcomes

@@ -10,7 +10,7 @@ from refnb.core.files import write_jsonl
 from refnb.core.settings import load_settings
 from refnb.core.types import Option, Question, RefnbError
 from refnb.metrics.choice import credit
-from refnb.models.pairs.encoders import tiny_encoder
+from refnb.models.pairs.scorers import tiny_encoder
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
 transformers = pytest.importorskip("transformers", reason="needs refnb[models]")

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from pages_markup import Markup, file_name, hostile_board, hostile_report, rendered, seen
 from payloads import HOSTILE, SCORE, STEERING, write_files
 import refnb.commands
-from refnb.core.escaping import csv_line, csv_rows, inert, to_md, to_tex
+from refnb.core.pages import csv_line, csv_rows, inert, to_md, to_tex
 from refnb.core.settings import load_settings
 from refnb.metrics.uncertainty import Interval
 from refnb.results.plots import dots, lines

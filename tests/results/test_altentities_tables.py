@@ -14,7 +14,7 @@ from refnb.core.files import read_yaml, write_atomic
 from refnb.core.runs import RunInfo, open_run, questions_id
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, DataError, FormatError
-from refnb.models.pairs.encoders import pair_settings
+from refnb.models.pairs.scorers import pair_settings
 from refnb.models.pairs.trained import trained_systems
 from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.models.registry import find_system

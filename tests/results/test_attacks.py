@@ -135,10 +135,10 @@ ATTACKS = {
         f"nbs/tables/{MAIN}.ipynb", put("import ", "import os, "), MAIN, "its notebook has changed"
     ),
     "a line of statistics": Attack(
-        "refnb/benchmarks/bookcoref/statistics.py",
+        "refnb/benchmarks/bookcoref/books.py",
         put("return ", "return 2 and "),
         STATISTICS,
-        "refnb.benchmarks.bookcoref.statistics has changed",
+        "refnb.benchmarks.bookcoref.books has changed",
     ),
     "a line of pictures": Attack(
         "refnb/results/plots.py", put("return ", "return 2 and "), MAIN, "plots has changed"

@@ -12,7 +12,7 @@ from refnb.benchmarks.bookcoref.questions import (
     filter_template,
     yes_no,
 )
-from refnb.benchmarks.bookcoref.statistics import (
+from refnb.benchmarks.bookcoref.books import (
     COUNTING_RULES,
     ChainDistance,
     chain_distances,

@@ -5,7 +5,7 @@ from decimal import ROUND_DOWN, Decimal
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from refnb.core.escaping import csv_rows
+from refnb.core.pages import csv_rows
 from refnb.core.types import DataError, FormatError
 from refnb.metrics.uncertainty import Interval
 from refnb.results.printed import (

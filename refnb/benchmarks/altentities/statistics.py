@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, known_name
-from ...core.escaping import as_written, csv_line
+from ...core.pages import as_written, csv_line
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...metrics.uncertainty import Interval, cluster_interval
 from refnb.benchmarks.altentities.questions import (

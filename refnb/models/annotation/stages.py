@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['RULES', 'PATTERN', 'STAGES', 'STAGES_VERSION', 'Annotating', 'coref_system', 'linker_system', 'Vectors',
            'BookMentions', 'document_with_cast', 'link_by_system', 'confirmed', 'by_package', 'as_document', 'Stage',
-           'Annotation', 'without_empty', 'stage_scores', 'hashed', 'system_id', 'read_vectors', 'annotate',
-           'write_stages', 'Proposed', 'proper_names', 'propose_characters']
+           'Annotation', 'without_empty', 'stage_scores', 'hashed', 'system_id', 'read_vectors', 'checked_settings',
+           'StageMaker', 'run_stages', 'write_stages', 'annotate', 'Proposed', 'proper_names', 'propose_characters']
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #03511a95
+# %% ../../../nbs/models/annotation/03_stages.ipynb #2aa11b8b
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,31 +17,25 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 import msgspec
-from ...core.types import CallError, DataError, Record, Span, need, nearest
+from ...benchmarks.bookcoref.questions import yes_no
+from ...benchmarks.given.tasks import given_task
+from ...benchmarks.tasks import without_gold
 from ...core.documents import PRONOUNS, Document
-from ...core.settings import Settings, load_settings
 from ...core.files import alone, make_folder, read_bytes, write_atomic
 from ...core.jsonlines import jsonlines_text, parse_jsonlines
 from ...core.runs import documents_id
+from ...core.settings import Settings, load_settings
+from ...core.types import CallError, DataError, Record, Span, need, nearest
 from ...metrics.coref_scores import score_coref
 from ...metrics.links import linking
-from ...benchmarks.bookcoref.questions import yes_no
-from ...benchmarks.tasks import without_gold
-from ...benchmarks.given.tasks import given_task
-from ..registry import find_system, is_system
-from ..systems import split_variant
-from ..coreference.recipes import coref_seal, coref_systems
-from ..running import run
-from ..live import seeded
 from .books import Book, Character, as_characters, characters_yaml
-from refnb.models.annotation.expansion import (
-    Expanded,
-    Seeding,
-    expand,
-    expand_documents,
-    windows_of,
-)
-from .linking import Linked, link_by_cast, link_by_pattern, link_by_rules
+from .linking import Linked, Seeding, expand, expand_documents
+from .linking import link_by_cast, link_by_pattern, link_by_rules, windows_of
+from ..coreference.recipes import coref_seal, coref_systems
+from ..live import seeded
+from ..registry import find_system, is_system
+from ..running import run
+from ..systems import split_variant
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #55c191b9
 class Annotating(Record):
@@ -219,7 +213,7 @@ def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     out |= {m: coref[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
     return {name: 100 * x for name, x in out.items()}
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #fba92d8f
+# %% ../../../nbs/models/annotation/03_stages.ipynb #5858172d
 STAGES, STAGES_VERSION = "stages.json", 3  # raised when the same settings give other mentions
 
 
@@ -249,6 +243,152 @@ def read_vectors(d: Document, system: str = "coref-minilm", s: Settings | None =
     system_id(reads := coref_system(system, s, kinds="persons"), system, d, s)
     return Vectors(system, documents_id([d]), list(reads.net().read(encoded_text(d))))
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #09e19dd0
+def checked_settings(
+    settings: Mapping[str, Any],
+    results: Mapping[str, Any],  # that are known
+    cast: Sequence[Character],
+) -> Annotating:
+    "Check what somebody wants: known settings, valid values, and results of known stages."
+    for k in settings:
+        if k not in Annotating.__struct_fields__:
+            do = nearest(k, Annotating.__struct_fields__)
+            raise CallError(f"annotate has no setting {k!r}", do=do)
+    try:
+        choices = msgspec.convert(settings, Annotating)
+    except (msgspec.ValidationError, ValueError) as e:
+        raise CallError(str(e), "annotate") from None
+    for k in results:
+        if k not in (stages := ("mentions", "linked", "filtered", "windows", "grouped")):
+            raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
+        if k != "mentions" and len(results[k]) != len(cast):
+            what = f"instead of {k}: {len(results[k])} clusters for {len(cast)} characters"
+            raise CallError(what, "annotate")
+    return choices
+
+
+class StageMaker:
+    "Makes the stages of a book; all of its systems are able to answer before a file is written."
+
+    def __init__(
+        self,
+        d: Document,  # the book, without clusters
+        cast: Sequence[Character],
+        choices: Annotating,
+        s: Settings,
+        mentions: Sequence[Span] | None = None,  # all mentions, if known
+        vectors: Vectors | None = None,  # of its words, if it was read before
+    ):
+        self.document, self.cast, self.choices, self.settings = d, cast, choices, s
+        with_cast = document_with_cast(d, cast)
+        package: Any = seeded(find_system(choices.system, s))
+        system = package or coref_system(choices.system, s, kinds="persons")
+        self.ids = system_id(system, choices.system, with_cast, s)
+        self.linker: Any = None
+        linking: Any = choices.linker  # what the stage depends on
+        if choices.linker not in (RULES, PATTERN):
+            self.linker = linker_system(choices.linker, s)
+            linking = system_id(self.linker, choices.linker, with_cast, s)
+        if choices.filter:
+            asked = given_task([yes_no(d, Span(0, 0), cast[0].name, True)], s)
+            if lack := find_system(choices.filter, s).lack(asked):
+                raise lack.error(choices.filter)
+        if package and (choices.linker == RULES or mentions is not None):
+            what = f"{choices.system} finds the mentions of each window itself"
+            raise CallError(what, "annotate", "name another linker, or a system of refnb")
+        self.package, self.reading = package, None
+        if not package:
+            by_name = [s for c in link_by_pattern(d, cast) for s in c]
+            self.reading = BookMentions(d, system.net(), by_name, mentions, vectors)
+        self.plan: dict[str, Any] = {"linked": linking}  # stage -> what it depends on
+        self.plan |= {"filtered": choices.filter} if choices.filter else {}
+        self.plan["windows"] = [choices.window, choices.seeding]
+        self.plan |= {"grouped": choices.group} if choices.group else {}
+
+    def make(self, stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
+        "Make a stage's mentions of those before, with its statistics."
+        choices, d, cast = self.choices, self.document, self.cast
+        if stage == "linked":
+            linked = self.link()
+            lacking = sum(not c for c in linked)
+            return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
+        if stage == "filtered":
+            kept = confirmed(d, cast, before, choices.filter, self.settings)
+            left = sum(map(len, kept))
+            return kept, {"kept": left, "dropped": sum(map(len, before)) - left}
+        so_far, group = as_document(d, cast, before), 1 if stage == "windows" else choices.group
+        if self.reading is None:
+            complete = by_package(self.package, self.settings)
+            grown = expand_documents(complete, so_far, choices.window, group, choices.seeding)
+        else:
+            bank, bias = self.reading.bank(so_far.mentions), self.reading.net.m.bias
+            windows = windows_of(d, choices.window, group)
+            grown = expand(bank.scores, bank.spans, before, windows, bias, choices.seeding)
+        counts = {"grown": grown.grown, "conflicts": grown.conflicts}
+        return grown.linked, counts | {"mentions": sum(map(len, grown.linked))}
+
+    def link(self) -> Linked:
+        "Link explicit mentions to the characters."
+        d, cast = self.document, self.cast
+        if self.choices.linker == PATTERN:
+            return link_by_pattern(d, cast)
+        if self.choices.linker == RULES and self.reading:
+            return link_by_rules(d, self.reading.bank().spans, cast)
+        if hasattr(self.linker, "net"):
+            return link_by_cast(self.linker.net(), d, cast)
+        return link_by_system(self.linker, d, cast, self.settings)
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #31e09c07
+def run_stages(
+    maker: StageMaker,
+    results: Mapping[str, Any],  # that are known
+    folder: Path | None,  # None: no files
+    gold: Document | None = None,
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages
+) -> Annotation:
+    "Make all stages, except those that are in the folder already, made of the same."
+    d, cast = maker.document, maker.cast
+    before, done_stages = dict[str, Stage](), dict[str, Stage]()
+    if folder and (folder / STAGES).exists():
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged one has no stages
+            before = msgspec.json.decode(read_bytes(folder / STAGES), type=dict[str, Stage])
+    key = hashed(STAGES_VERSION, documents_id([d]), cast, maker.ids, results.get("mentions"))
+    linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
+    for number, (name, inputs) in enumerate(maker.plan.items(), 1):
+        key = hashed(key, name, results.get(name, inputs))
+        stage, data = before.get(name), b""
+        if folder and stage and stage.key == key and (folder / stage.file).is_file():
+            data = read_bytes(folder / stage.file)
+        if stage and hashlib.sha256(data).hexdigest() == stage.sha256:
+            linked = [list(c) for c in parse_jsonlines(data, stage.file)[0].clusters]
+            done_stages[name] = stage
+        else:
+            if name in results:
+                linked, counts = results[name], {"given": sum(map(len, results[name]))}
+            else:
+                linked, counts = maker.make(name, linked)
+            data = jsonlines_text([as_document(d, cast, linked)]).encode()
+            file, sha256 = f"{number}_{name}.jsonl", hashlib.sha256(data).hexdigest()
+            done_stages[name] = Stage(key, file, sha256, counts)
+            if folder:
+                write_atomic(folder / file, data)
+                write_stages(folder, before | done_stages)
+        counted = (f"{n:,} {what}" for what, n in done_stages[name].counts.items())
+        say(f"{name}: {', '.join(counted)}")
+        if gold:
+            scores[name] = stage_scores(gold, as_document(d, cast, linked))
+    annotated = as_document(d, cast, linked)
+    if folder:
+        write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(annotated)]))
+        write_atomic(folder / "characters.yaml", characters_yaml(cast))
+        write_stages(folder, done_stages)
+    return Annotation(annotated, done_stages, scores, folder)
+
+
+def write_stages(folder: Path, stages: dict[str, Stage]):
+    "Write the list of stages."
+    write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
+
 
 def annotate(
     book: Document | Book,  # a book with text; `read_book` reads one
@@ -267,130 +407,16 @@ def annotate(
     if not d.size:
         raise DataError("has no text", d.doc_key)
     cast, gold = as_characters(characters), source if source.clusters and source.names else None
-    for k in settings:
-        if k not in Annotating.__struct_fields__:
-            do = nearest(k, Annotating.__struct_fields__)
-            raise CallError(f"annotate has no setting {k!r}", do=do)
-    try:
-        choices = msgspec.convert(settings, Annotating)
-    except (msgspec.ValidationError, ValueError) as e:
-        raise CallError(str(e), "annotate") from None
-    for k in results:
-        if k not in (stages := ("mentions", "linked", "filtered", "windows", "grouped")):
-            raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
-        if k != "mentions" and len(results[k]) != len(cast):
-            what = f"instead of {k}: {len(results[k])} clusters for {len(cast)} characters"
-            raise CallError(what, "annotate")
-
+    choices = checked_settings(settings, results, cast)
     if vectors and (vectors.system, vectors.book) != (choices.system, documents_id([d])):
         raise CallError(f"the vectors are of another book, or not of {choices.system}", "annotate")
-
-    # all systems must be able to answer before a file is written
-    with_cast = document_with_cast(d, cast)
-    package: Any = seeded(find_system(choices.system, s))
-    system = package or coref_system(choices.system, s, kinds="persons")
-    ids = system_id(system, choices.system, with_cast, s)
-    linker: Any = None
-    linking: Any = choices.linker  # what the stage depends on
-    if choices.linker not in (RULES, PATTERN):
-        linker = linker_system(choices.linker, s)
-        linking = system_id(linker, choices.linker, with_cast, s)
-    if choices.filter:
-        asked = given_task([yes_no(d, Span(0, 0), cast[0].name, True)], s)
-        if lack := find_system(choices.filter, s).lack(asked):
-            raise lack.error(choices.filter)
-    if package and (choices.linker == RULES or "mentions" in results):
-        what = f"{choices.system} finds the mentions of each window itself"
-        raise CallError(what, "annotate", "name another linker, or a system of refnb")
-    by_name = [grown for c in link_by_pattern(d, cast) for grown in c]
-    reading: Any = (
-        None
-        if package
-        else BookMentions(d, system.net(), by_name, results.get("mentions"), vectors)
-    )
-
-    plan: dict[str, Any] = {"linked": linking}  # stage -> what it depends on
-    plan |= {"filtered": choices.filter} if choices.filter else {}
-    plan["windows"] = [choices.window, choices.seeding]
-    plan |= {"grouped": choices.group} if choices.group else {}
-
-    def make(stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
-        "Make a stage's mentions of those before, with its statistics."
-        if stage == "linked":
-            if choices.linker == PATTERN:
-                linked = link_by_pattern(d, cast)
-            elif choices.linker == RULES:
-                linked = link_by_rules(d, reading.bank().spans, cast)
-            elif hasattr(linker, "net"):
-                linked = link_by_cast(linker.net(), d, cast)
-            else:
-                linked = link_by_system(linker, d, cast, s)
-            lacking = sum(not c for c in linked)
-            return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
-        if stage == "filtered":
-            kept = confirmed(d, cast, before, choices.filter, s)
-            left = sum(map(len, kept))
-            return kept, {"kept": left, "dropped": sum(map(len, before)) - left}
-        so_far, group = as_document(d, cast, before), 1 if stage == "windows" else choices.group
-        if package:
-            complete = by_package(package, s)
-            grown = expand_documents(complete, so_far, choices.window, group, choices.seeding)
-        else:
-            bank, windows = reading.bank(so_far.mentions), windows_of(d, choices.window, group)
-            grown = expand(
-                bank.scores, bank.spans, before, windows, reading.net.m.bias, choices.seeding
-            )
-        counts = {"grown": grown.grown, "conflicts": grown.conflicts}
-        return grown.linked, counts | {"mentions": sum(map(len, grown.linked))}
-
-    def work(folder: Path | None) -> Annotation:
-        before, done_stages = dict[str, Stage](), dict[str, Stage]()
-        if folder and (folder / STAGES).exists():
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged one has no stages
-                before = msgspec.json.decode(read_bytes(folder / STAGES), type=dict[str, Stage])
-        key = hashed(STAGES_VERSION, documents_id([d]), cast, ids, results.get("mentions"))
-        linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
-        for number, (name, inputs) in enumerate(plan.items(), 1):
-            key = hashed(key, name, results.get(name, inputs))
-            stage, data = before.get(name), b""
-            if folder and stage and stage.key == key and (folder / stage.file).is_file():
-                data = read_bytes(folder / stage.file)
-            if stage and hashlib.sha256(data).hexdigest() == stage.sha256:
-                linked = [list(c) for c in parse_jsonlines(data, stage.file)[0].clusters]
-                done_stages[name] = stage
-            else:
-                if name in results:
-                    linked, counts = results[name], {"given": sum(map(len, results[name]))}
-                else:
-                    linked, counts = make(name, linked)
-                data = jsonlines_text([as_document(d, cast, linked)]).encode()
-                file, sha256 = f"{number}_{name}.jsonl", hashlib.sha256(data).hexdigest()
-                done_stages[name] = Stage(key, file, sha256, counts)
-                if folder:
-                    write_atomic(folder / file, data)
-                    write_stages(folder, before | done_stages)
-            counted = (f"{n:,} {what}" for what, n in done_stages[name].counts.items())
-            say(f"{name}: {', '.join(counted)}")
-            if gold:
-                scores[name] = stage_scores(gold, as_document(d, cast, linked))
-        annotated = as_document(d, cast, linked)
-        if folder:
-            write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(annotated)]))
-            write_atomic(folder / "characters.yaml", characters_yaml(cast))
-            write_stages(folder, done_stages)
-        return Annotation(annotated, done_stages, scores, folder)
-
+    maker = StageMaker(d, cast, choices, s, results.get("mentions"), vectors)
     if not out:
-        return work(None)
+        return run_stages(maker, results, None, gold, say)
     folder = Path(out)
     make_folder(folder)
     with alone(folder / ".lock", "another process annotates a book here", str(folder)):
-        return work(folder)
-
-
-def write_stages(folder: Path, stages: dict[str, Stage]):
-    "Write the list of stages."
-    write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
+        return run_stages(maker, results, folder, gold, say)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #2e664d9b
 class Proposed(NamedTuple):

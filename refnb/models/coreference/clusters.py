@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 import numpy as np
 from ...core.documents import Document
-from ...core.plain_text import read_text, words_of_text
+from ...core.formats import read_text, words_of_text
 from ...core.types import NONE, Answer, DataError, Question, Span
 from .texts import PRONOUN, content
 

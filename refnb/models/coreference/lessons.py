@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from ...benchmarks.kitmus.links import document_of_instance, subtask_documents
+from ...benchmarks.kitmus.tasks import document_of_instance, subtask_documents
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.tasks import tasks
@@ -21,7 +21,7 @@ from ...core.documents import Document
 from ...core.reading import read_documents
 from ...core.settings import Settings, load_settings
 from ...core.types import CallError, DataError, Span
-from ...metrics.antecedents import Pronoun
+from ...metrics.links import Pronoun
 from ...metrics.windows import LENGTH, split
 from .mentions import Words
 from .recipes import CorefModel

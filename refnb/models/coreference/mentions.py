@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from ...core.types import DataError, Span
 from .recipes import CorefModel, encoder_of
 from .texts import PRONOUN, SHAPES, EncodedText, Segment, content, segments
-from ..pairs.encoders import load_with
+from ..pairs.scorers import load_with
 
 # %% ../../../nbs/models/coreference/02_mentions.ipynb #ce4cc60c
 def has_bfloat16(device: torch.device) -> bool:

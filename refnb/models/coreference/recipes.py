@@ -17,7 +17,7 @@ from ...core.files import read_bytes, write_atomic
 from ...core.runs import OtherVersion
 from ...core.settings import changed_record, differing, packaged
 from ...core.types import CallError, DataError, FormatError, Record, nearest
-from ..pairs.encoders import PairModel, the_pair_model
+from ..pairs.scorers import PairModel, the_pair_model
 from ..registry import entries_of, record_of
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #8697b7cf

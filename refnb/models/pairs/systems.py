@@ -14,7 +14,7 @@ from ...benchmarks.tasks import Task, find_task, is_task, sample_of, the_card
 from ...core.runs import RunInfo
 from ...core.settings import Settings, changed_record, differing
 from ...core.types import Answer, CallError, DataError, Lack, Question, Record
-from .encoders import PAIR_UNHASHED, PairModel, load_encoder, pair_settings
+from .scorers import PAIR_UNHASHED, PairModel, load_encoder, pair_settings
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
 from .trained import PAIR_SEAL_FILE, PAIR_WEIGHTS_FOLDER, Learnt, TrainedSystem
 from .trained import load_reader, read_held_out, read_seal, text_for

@@ -26,7 +26,7 @@ from ...core.settings import Settings, changed_record, load_settings, packaged
 from ...core.types import Answer, CallError, DataError, FormatError, Option, Question, Record
 from ...core.types import nearest, need, safe_path
 from ...metrics.choice import credit
-from .encoders import PairModel, load_with, pair_settings
+from .scorers import PairModel, load_with, pair_settings
 from .scorers import NoScore, OptionText, Scorer, TextPairs
 from .scorers import compared, expression_of
 from ..registry import entries_of, record_of

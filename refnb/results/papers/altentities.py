@@ -19,7 +19,7 @@ from ...core.summaries import find_runs, find_summaries, places_of_summaries
 from ...metrics.uncertainty import Interval
 from ...benchmarks.altentities.questions import ALTENTITIES_SPLITS, DOMAINS, altentities_task
 from ...benchmarks.altentities.questions import paper_domain, settings_of
-from ...models.pairs.heads import trained_systems
+from ...models.pairs.trained import trained_systems
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
 from ..scores import run_outcomes

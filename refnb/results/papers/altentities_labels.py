@@ -21,7 +21,7 @@ from ...core.types import CallError, DataError, FormatError, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml, write_atomic
 from ...core.upstream import data_ids
-from ...core.escaping import csv_line
+from ...core.pages import csv_line
 from ...benchmarks.altentities.questions import ALTENTITIES_SPLITS, AltQuestion, Alternative
 from ...benchmarks.altentities.questions import DOMAINS, NEGATION, altentities
 from ...benchmarks.altentities.questions import altentities_file, option, read_altentities
