@@ -638,7 +638,7 @@ def made_with(name: str, modules: Iterable[str]) -> dict[str, str]:
     own = {"its notebook": code_id(code), WHAT_IS_PRINTED: values_id(printed(name))}
     return own | {x: module_id(x) for x in modules}
 
-
+# %% ../../nbs/results/05_tables.ipynb #2cc7c546
 def summaries_behind(
     runs: Mapping[str, str],  # task:system, or task:system@hash -> hash
     places: Iterable[str | Path],  # folders of reports, in the order of preference

@@ -24,7 +24,7 @@ from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
 from refnb.models.live import Proof
 from refnb.models.systems import Failure
-from refnb.results import board, notebooks
+from refnb.results import board, printed
 from refnb.results.papers import altentities_labels
 from refnb.results.printed import read_paper
 
@@ -260,7 +260,7 @@ def of_proofs(path: Path) -> list:
 
 
 def of_notebook(path: Path):
-    return notebooks.parameters_of(notebooks.read_notebook(path), path.name)
+    return printed.parameters_of(printed.read_notebook(path), path.name)
 
 
 def of_altentities(path: Path) -> list:
@@ -306,7 +306,7 @@ READERS = {
     "systems": Reader(head("systems/language_models.yaml", 25), of_systems),
     "benchmark": Reader(data("cards/altentities.yaml"), tasks.read_card),
     "corpus": Reader(data("corpora/sample.yaml"), corpora.read_card_file),
-    "printed": Reader(head("papers/kitmus.yaml", 37), read_paper),
+    "printed": Reader(head("papers/identifyme.yaml", 35), read_paper),
     "settings": Reader(
         packaged("settings.ini").read_bytes(),
         lambda path: load_settings(path.parent, env={}),
