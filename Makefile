@@ -51,7 +51,7 @@ notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean process, with its c
 	@$(BIN)/python .ci/notebooks.py
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-test-full: check notebooks $(OTHERS)/.ready ## the same with all runs and tables made anew, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and tasks run by inspect_ai
+test-full: check notebooks $(OTHERS)/.ready ## the same with all runs and tables made anew, slow tests, 20,000 mutations, 1,000 kills, every session in JupyterLab, and tasks run by inspect_ai
 	@OMP_NUM_THREADS=1 $(BIN)/refnb reproduce --sample
 	@OMP_NUM_THREADS=1 $(BIN)/refnb reproduce
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
