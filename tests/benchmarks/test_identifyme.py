@@ -194,7 +194,7 @@ def test_committed_summaries_and_their_card_are_those_made_anew(s, runs):
         (new,), (old,) = (find_summaries(place, TEST, system) for place in (s.reports, COMMITTED))
         made, committed = map(read_summary, (new, old))
         assert new.name == old.name
-        assert made.changed(info=committed.info) == committed
+        assert made.changed(info=committed.info, id=committed.id) == committed
         assert made.info.changed(refnb=committed.info.refnb) == committed.info
     new, old = (Path(place) / "runs" / TEST / "part.json" for place in (s.reports, COMMITTED))
     assert new.read_bytes() == old.read_bytes()
