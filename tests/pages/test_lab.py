@@ -14,7 +14,8 @@ pytestmark = pytest.mark.skipif(
 def lab(tmp_path_factory):
     "A JupyterLab on a copy of the notebooks; its address."
     home = tmp_path_factory.mktemp("lab")
-    shutil.copytree(ROOT / "nbs/explore", home / "explore")
+    shutil.copytree(ROOT / "nbs/explore", home / "nbs/explore")
+    (home / "reports").symlink_to(ROOT / "reports")  # what the tables found is read there
     runtime = home / "runtime"
     args = [
         "--no-browser",
@@ -62,7 +63,7 @@ SESSIONS = sorted(p.stem for p in (ROOT / "nbs/explore").glob("*.ipynb"))
 def test_the_session_runs_top_to_bottom(lab, window, session):
     window.ready()
     # a workspace of its own: the default one opens the notebooks of before again
-    page = f"{lab}/lab/workspaces/{session}/tree/explore/{session}.ipynb?token=here"
+    page = f"{lab}/lab/workspaces/{session}/tree/nbs/explore/{session}.ipynb?token=here"
     window.call("Page.navigate", url=page)
     window.wait(f"{IDLE} && {PANEL}.content.widgets.length > 10")
     assert session in window.js(f"{PANEL}.context.path")
