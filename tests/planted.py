@@ -286,7 +286,7 @@ GUARDS = [
     ),
     Guard(
         "a raw file is known by its bytes",
-        "core.upstream:is_pinned",
+        "core.upstream:verify_pin",
         "lambda f, s: True",
         "results/test_board.py",
         "other_bytes",

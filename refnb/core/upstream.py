@@ -6,8 +6,8 @@
 __all__ = ['GITHUB', 'DownloadProgress', 'FILE_CHANGED', 'LOCAL_COPY', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets',
            'upstream_files', 'files_of', 'set_names', 'set_of', 'dates_of', 'is_public', 'CardFile', 'card_upstream',
            'blob_id', 'local_path', 'are_here', 'data_ids', 'Address', 'upstream_address', 'transfer', 'download',
-           'get', 'file_stamp', 'checked_files', 'is_pinned', 'Survey', 'survey', 'fetch_files', 'reachable', 'HubFile',
-           'hub_files', 'the_hub_file', 'hub_path', 'hub_lack', 'fetch_hub']
+           'get', 'file_stamp', 'checked_files', 'verify_pin', 'Survey', 'survey', 'fetch_files', 'reachable',
+           'HubFile', 'hub_files', 'the_hub_file', 'hub_path', 'hub_lack', 'fetch_hub']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
 import hashlib, os, re, tempfile, zlib
@@ -340,8 +340,8 @@ def checked_files(path: Path) -> dict[str, str]:
     return dict(line.rsplit("\t", 1) for line in lines if "\t" in line)
 
 
-def is_pinned(f: UpstreamFile, s: Settings) -> bool:
-    "Tell whether the file that is here holds the pinned bytes; one that is not here cannot hold others."
+def verify_pin(f: UpstreamFile, s: Settings) -> bool:
+    "Verify that the file that is here holds the pinned bytes, and note it in the cache; one that is not here cannot hold others."
     path, noted = local_path(f, s), Path(s.cache) / "checked.tsv"
     if not path:
         return True

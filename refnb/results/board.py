@@ -23,7 +23,7 @@ from ..core.files import table_rows, write_atomic
 from ..core.upstream import hub_files, hub_path
 from ..core.pages import as_written, to_md
 from ..core.runs import is_as_written
-from ..core.upstream import Survey, UpstreamFile, file_stamp, files_of, is_pinned, set_names
+from ..core.upstream import Survey, UpstreamFile, file_stamp, files_of, verify_pin, set_names
 from ..core.upstream import survey, upstream_files
 from ..core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
 from .printed import DIFFERS, TAKES, Way, own_names, papers, printed, printed_again
@@ -114,7 +114,7 @@ def changed_input(p: Provenance, s: Settings) -> Stale | None:
                 return Stale(Fault.SET, key)
             files = files_of(key) if here else []
         for f in files if here else ():
-            if not is_pinned(f, s):
+            if not verify_pin(f, s):
                 return Stale(Fault.BYTES, f.key)
     return None
 
