@@ -1,8 +1,7 @@
 "What holds for every module of the package."
 
-import ast, importlib, inspect, pkgutil, typing
+import ast, importlib.resources, pkgutil
 from pathlib import Path
-import pytest
 import refnb
 
 SOURCES = list(Path(refnb.__file__).parent.rglob("*.py"))
@@ -25,18 +24,6 @@ def test_nothing_is_pickled():
                 case _:
                     continue
             assert not names & (PICKLES | UNSAFE | {"dbm"}), path
-
-
-@pytest.mark.full  # loads everything; mypy looks at the hints themselves
-def test_hints_of_every_module_can_be_read():
-    for name in MODULES:
-        module = importlib.import_module(name)
-        own = [x for x in vars(module).values() if inspect.getmodule(x) is module]
-        classes = list(filter(inspect.isclass, own))
-        for x in [*filter(inspect.isfunction, own), *classes]:
-            typing.get_type_hints(x)
-        for method in (m for c in classes for m in vars(c).values() if inspect.isfunction(m)):
-            typing.get_type_hints(method)
 
 
 def test_the_package_is_marked_as_typed():
