@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['trained_weights', 'set_weights', 'save_tensors', 'load_tensors', 'optimizer_of', 'share_of_peak', 'learn',
-           'as_marked', 'f1', 'judged', 'TrainingState', 'another_training', 'save_state', 'restored', 'train_resolver',
-           'tried', 'tuned', 'encoder_id', 'start_folder', 'begun', 'LearntCoref', 'complete_training', 'train_coref',
-           'load_resolver', 'pack']
+           'as_marked', 'f1', 'development_score', 'TrainingState', 'another_training', 'save_state', 'restore_state',
+           'train_resolver', 'Tuning', 'clusters_at', 'tunings', 'best_tuning', 'encoder_id', 'start_folder',
+           'begin_record', 'LearntCoref', 'complete_training', 'train_coref', 'load_resolver', 'pack']
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #3dac7de8
 import hashlib, math, random, time
@@ -15,21 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 import torch
-from ...core.documents import Document, tidy
-from ...core.files import alone, write_atomic
-from ...core.runs import OtherVersion, clusters_id, documents_id, peak_mb
-from ...core.settings import Settings, load_settings
-from ...core.types import CallError, DataError, FormatError, Record, safe_path
-from ...metrics.links import Pronoun, joined_candidates
-from ...metrics.coref_scores import score_coref
-from .clusters import group_by_entity, link, local, reported
-from .lessons import Lesson, Taught, lesson_of, only_chains, taught_by
-from .lessons import cast_lesson, persons_of
-from .recipes import COREF_UNHASHED, WEIGHTS_FILE, CorefModel, CorefRecipe
-from .recipes import CorefSeal, TrainedCoref, changed_coref, coref_seal
-from .recipes import newest_training, the_coref, weights_folder, write_seal
-from .resolvers import Resolver, clusters_of_many, losses_of, predicted
-from .texts import encoded_text
+from ...core.documents import Document
+from ...core.files import write_atomic
+from ...core.types import DataError, FormatError, Record
+from .lessons import Lesson, Taught, only_chains
+from .recipes import CorefModel, CorefRecipe
+from .resolvers import Resolver, losses_of
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f029166
 def trained_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -139,6 +130,11 @@ def learn(
     return loss
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f8d3791
+from ...metrics.coref_scores import score_coref
+from ...metrics.links import Pronoun, joined_candidates
+from .resolvers import clusters_of_many, predicted
+
+
 def as_marked(m: CorefModel, d: Document) -> CorefModel:
     "Let a system with a finder of chains report what a document marks."
     if only_chains(m, d):
@@ -157,11 +153,15 @@ def f1(docs: Sequence[Document], answers: Sequence[Document], m: CorefModel) -> 
     return sum(scores) / len(scores)
 
 
-def judged(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun] = ()) -> float:
+def development_score(
+    net: Resolver,
+    docs: Sequence[Document],
+    pronouns: Sequence[Pronoun] = (),  # of the documents, where these alone are scored
+) -> float:  # 0 to 1
     "Score a net on development documents: CoNLL F1, or the accuracy of their pronouns."
     if pronouns:
-        found = zip(pronouns, clusters_of_many(net, docs), strict=True)
-        return sum(joined_candidates(p, c) == (p.right,) for p, c in found) / len(docs)
+        resolved = zip(pronouns, clusters_of_many(net, docs), strict=True)
+        return sum(joined_candidates(p, c) == (p.right,) for p, c in resolved) / len(docs)
     usual, answers = net.m, []
     for d in docs:
         net.m = as_marked(usual, d)
@@ -170,7 +170,7 @@ def judged(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun] 
     return f1(docs, answers, usual)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #7ea4f73d
-class TrainingState(Record, omit_defaults=False):
+class TrainingState(Record, omit_defaults=False, rename={"training_id": "of"}):
     "How far a training is."
 
     step: int = 0
@@ -179,7 +179,7 @@ class TrainingState(Record, omit_defaults=False):
     curve: list[float | None] = []  # development score after each epoch
     best_epoch: int = 0  # from 1; 0: none yet
     held_out: float | None = None  # score of the best epoch
-    of: str = ""  # id of the training
+    training_id: str = ""  # `of` in files
 
 
 def another_training(folder: Path) -> DataError:
@@ -195,19 +195,21 @@ def save_state(folder: Path, net: Resolver, adam: torch.optim.AdamW, state: Trai
     save_tensors(folder / "state.safetensors", tensors, msgspec.json.encode(state).decode())
 
 
-def restored(folder: Path, net: Resolver, adam: torch.optim.AdamW, of: str) -> TrainingState:
+def restore_state(
+    folder: Path, net: Resolver, adam: torch.optim.AdamW, training_id: str
+) -> TrainingState:
     "Set net and optimizer to the state in a folder; without one, or with a damaged one, leave them."
-    path, own = folder / "state.safetensors", trained_weights(net)
+    path, weights = folder / "state.safetensors", trained_weights(net)
     if not path.exists():
-        return TrainingState(of=of)
+        return TrainingState(training_id=training_id)
     try:
-        tensors, said = load_tensors(path)
-        state = msgspec.json.decode(said, type=TrainingState)
-        if state.of != of:
+        tensors, note = load_tensors(path)
+        state = msgspec.json.decode(note, type=TrainingState)
+        if state.training_id != training_id:
             raise another_training(folder)
         if state.best_epoch:
             load_tensors(folder / "best.safetensors")
-        set_weights(net, {n: tensors[n] for n in own}, path)
+        set_weights(net, {n: tensors[n] for n in weights}, path)
         params = [p for g in adam.param_groups for p in g["params"]]
         for name, t in tensors.items():
             key, _, at = name.partition(" ")  # what has had no gradient has no averages
@@ -216,7 +218,7 @@ def restored(folder: Path, net: Resolver, adam: torch.optim.AdamW, of: str) -> T
                 adam.state[p][key] = t if key == "step" else t.to(p.device)
         return state
     except (FormatError, msgspec.MsgspecError, KeyError):
-        return TrainingState(of=of)
+        return TrainingState(training_id=training_id)
 
 
 def train_resolver(
@@ -227,11 +229,11 @@ def train_resolver(
     judge: Callable[[], float] | None = None,  # development score; None: the last epoch is the best
     say: Callable[[str], None] = lambda line: None,  # called after each epoch
     every: float = 60.0,  # seconds between saved states
-    of: str = "",  # id of the training: no other one goes on here
+    training_id: str = "",  # no other training goes on here
 ) -> TrainingState:
     "Train a net, or go on with an interrupted training; then set it to its best epoch."
     adam, best = optimizer_of(net, r), folder / "best.safetensors"
-    state, saved = restored(folder, net, adam, of), time.monotonic()
+    state, saved = restore_state(folder, net, adam, training_id), time.monotonic()
     steps = math.ceil(len(lessons) / r.batch)
     while state.step < steps * r.epochs:
         loss = learn(net, adam, lessons, r, state.step)
@@ -255,35 +257,62 @@ def train_resolver(
     return state
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #659575f6
-def tried(net: Resolver, docs: Sequence[Document]) -> Iterator[tuple[float, float, float]]:
-    "Yield thresholds and biases, each pair with its CoNLL F1 on documents."
-    own, texts = net.eval().m, list(map(encoded_text, docs))
-    read = [list(net.read(t)) for t in texts]
-    singletons = [not only_chains(own, d) for d in docs]
+from ...core.documents import Clusters, tidy
+from ...core.types import Span
+from .clusters import Best, group_by_entity, link, local, reported
+from .texts import encoded_text
+
+
+class Tuning(NamedTuple):
+    "A threshold and a bias, and what they are worth."
+
+    threshold: float  # minimum score of a mention
+    bias: float  # added to each link's score
+    f1: float  # CoNLL F1 on documents
+
+
+def clusters_at(
+    mentions: Sequence[Span],
+    best: Best,  # their antecedents
+    bias: float,
+    single: bool,  # report entities of one mention
+) -> Clusters:
+    "Link mentions with a bias."
+    return tidy(group_by_entity(mentions, reported(link(best, bias), None, single)))
+
+
+def tunings(net: Resolver, docs: Sequence[Document]) -> Iterator[Tuning]:
+    "Try thresholds and biases on documents, each of which is read once."
+    usual, texts = net.eval().m, list(map(encoded_text, docs))
+    passages = [list(net.read(t)) for t in texts]
     for threshold in (-2.0, -1.5, -1.0, -0.6, -0.3, 0.0):
         banks = []
-        for d, t, stretches in zip(docs, texts, read):
-            net.m = as_marked(own.changed(threshold=threshold), d)
-            banks.append(net.bank(t, read=stretches))
-        net.m = own
-        found = [
-            (b.spans, local(b.scores, b.mentions.words, own.reach)) if b else None for b in banks
-        ]
+        for d, t, read in zip(docs, texts, passages):
+            net.m = as_marked(usual.changed(threshold=threshold), d)
+            banks.append(net.bank(t, read=read))
+        net.m = usual
+        bests = [b and local(b.scores, b.mentions.words, usual.reach) for b in banks]
         for bias in (-0.5, 0.0, 0.4, 0.8, 1.2, 1.6):
             answers = []
-            for d, x, single in zip(docs, found, singletons):
-                clusters = []
-                if x:
-                    clusters = group_by_entity(x[0], reported(link(x[1], bias), None, single))
-                answers.append(Document(d.doc_key, d.sentences, tidy(clusters)))
-            yield threshold, bias, f1(docs, answers, own)
+            for d, bank, best in zip(docs, banks, bests):
+                single = not only_chains(usual, d)
+                clusters = clusters_at(bank.spans, best, bias, single) if bank and best else ()
+                answers.append(Document(d.doc_key, d.sentences, clusters))
+            yield Tuning(threshold, bias, f1(docs, answers, usual))
 
 
-def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]:
-    "Select threshold and bias on documents; return them with their F1, the first of equal ones."
-    return max(tried(net, docs), key=lambda x: x[2])
+def best_tuning(net: Resolver, docs: Sequence[Document]) -> Tuning:
+    "Select threshold and bias on documents: the first of equal ones."
+    return max(tunings(net, docs), key=lambda tuning: tuning.f1)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #5aeacfff
+from ...core.runs import clusters_id, documents_id
+from ...core.settings import Settings
+from ...core.types import safe_path
+from .recipes import COREF_UNHASHED, WEIGHTS_FILE, CorefSeal, TrainedCoref
+from .recipes import coref_seal, newest_training, the_coref, weights_folder
+
+
 def encoder_id(net: Resolver) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, frozen weights."
     h = hashlib.sha256(repr(sorted(net.words.tokenizer.get_vocab().items())).encode())
@@ -300,45 +329,43 @@ def start_folder(trained: TrainedCoref, data_name: str, s: Settings) -> Path | N
     folder, the package's weights, or that system's newest training on the same documents."""
     if not trained.start or Path(trained.start).is_dir():
         return Path(trained.start) if trained.start else None
-    usual, below = (
-        the_coref(trained.start),
-        Path(s.runs, "trained", safe_path(trained.start), safe_path(data_name)),
-    )
-    if found := weights_folder(usual.model) or newest_training(below, usual, {}):
-        return found
+    usual = the_coref(trained.start)
+    below = Path(s.runs, "trained", safe_path(trained.start), safe_path(data_name))
+    if folder := weights_folder(usual.model) or newest_training(below, usual, {}):
+        return folder
     do = f"train it on the same documents first (refnb train {trained.start}), or say -p start=FOLDER"
     raise DataError("has no initial weights", trained.start, do)
 
 
-def begun(
+def begin_record(
     system: str,  # a name of coreference.yaml
-    x: TrainedCoref,  # its settings
+    trained: TrainedCoref,  # its settings
     taught: Taught,
     start: Path | None,  # folder of initial weights
     offline: bool = True,  # download nothing
 ) -> tuple[Resolver, CorefSeal]:  # a record that says nothing yet of how the training ends
     "Make the net of a training, and begin its record, with ids of all that could change the weights."
-    m, r, begins, started = x.model, x.training, "", ""
+    m, r, start_weights, start_system = trained.model, trained.training, "", ""
     net = Resolver(m, r.dropout, r.seed, offline)
     if start:
-        theirs, tensors = coref_seal(start), load_tensors(start / WEIGHTS_FILE)[0]
-        if theirs.model.get("encoder", "minilm") != m.encoder:
+        initial, tensors = coref_seal(start), load_tensors(start / WEIGHTS_FILE)[0]
+        if initial.model.get("encoder", "minilm") != m.encoder:
             do = "start from a system of the same form"
             raise DataError("was trained on another encoder", str(start), do)
-        # what was frozen in theirs stays as it is
-        first = {f"chain_{n}": t for n, t in tensors.items() if n.startswith("finder.")}
-        tensors = first | tensors  # a finder of chains begins with what the other has learnt
+        # a finder of chains begins with what the other has learnt
+        chains = {f"chain_{n}": t for n, t in tensors.items() if n.startswith("finder.")}
+        tensors = chains | tensors
         if not m.chains:
             tensors = {n: t for n, t in tensors.items() if not n.startswith("chain_finder.")}
-        set_weights(net, trained_weights(net) | tensors, start)
-        begins, started = theirs.weights, theirs.system
+        set_weights(net, trained_weights(net) | tensors, start)  # what was frozen stays as it is
+        start_weights, start_system = initial.weights, initial.system
     data = {}
-    for what, docs in {"documents": taught.teach, "development documents": taught.judge}.items():
+    for role, docs in {"documents": taught.teach, "development documents": taught.judge}.items():
         ids = "".join(documents_id([d]) + clusters_id(d) for d in docs)
-        data[what] = hashlib.sha256(ids.encode()).hexdigest()[:16]
+        data[role] = hashlib.sha256(ids.encode()).hexdigest()[:16]
     hashed = {k: v for k, v in msgspec.to_builtins(m).items() if k not in COREF_UNHASHED}
     encoder = encoder_id(net)
-    inputs = (system, hashed, r, taught.name, data, encoder, begins)
+    inputs = (system, hashed, r, taught.name, data, encoder, start_weights)
     return net, CorefSeal(
         system=system,
         what=taught.name,
@@ -347,8 +374,8 @@ def begun(
         judged={d.doc_key: documents_id([d]) for d in taught.judge},
         model=msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")),
         recipe=r,
-        start=begins,
-        started=started,
+        start=start_weights,
+        started=start_system,
         curve=[],
         losses=[],
         best_epoch=0,
@@ -356,10 +383,18 @@ def begun(
         encoder=encoder,
         weights="",
         data=data,
-        of=hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12],
+        training_id=hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12],
     )
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #dc90d08a
+from ...core.files import alone
+from ...core.runs import OtherVersion, peak_mb
+from ...core.settings import load_settings
+from ...core.types import CallError
+from .lessons import cast_lesson, lesson_of, persons_of, taught_by
+from .recipes import changed_coref, write_seal
+
+
 class LearntCoref(NamedTuple):
     "A trained coreference system."
 
@@ -401,24 +436,25 @@ def train_coref(
     start = start_folder(trained, taught.name, s)
     if r.casts:
         teach, judge = (
-            [cast_lesson(d) for d in docs if persons_of(d).names] for docs in taught[2:4]
+            [cast_lesson(d) for d in docs if persons_of(d).names]
+            for docs in (taught.teach, taught.judge)
         )
     if not teach:
         raise DataError("has nothing to learn from", taught.told)
-    net, record = begun(system, trained, taught, start, s.offline)
-    usual = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), record.of)
+    net, record = begin_record(system, trained, taught, start, s.offline)
+    usual = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), record.training_id)
     folder = Path(out) if out else usual
     count = f"{len(taught.teach):,} documents of {taught.told}"
     say(f"{system} learns from {count}, judged by {len(taught.judge)}")
     if seal := complete_training(folder):
-        if folder != usual and seal.of != record.of:
+        if folder != usual and seal.training_id != record.training_id:
             raise another_training(folder)
         return LearntCoref(folder, seal, time.process_time() - since, peak_mb())
     with alone(folder / ".lock", "another process trains this", str(folder)):
-        score = (lambda: judged(net, judge, taught.pronouns)) if judge else None
+        score = (lambda: development_score(net, judge, taught.pronouns)) if judge else None
         try:
             lessons = [lesson_of(d, net.words) for d in teach]
-            state = train_resolver(net, lessons, r, folder, score, say, every, record.of)
+            state = train_resolver(net, lessons, r, folder, score, say, every, record.training_id)
         except (MemoryError, RuntimeError) as e:
             if not isinstance(e, MemoryError) and "memory" not in str(e).lower():
                 raise
@@ -427,8 +463,9 @@ def train_coref(
         fields = ("curve", "losses", "best_epoch", "held_out")
         ended = {field: getattr(state, field) for field in fields}
         if judge and r.tune and not taught.pronouns:
-            threshold, bias, ended["held_out"] = tuned(net, judge)
-            ended["model"] = record.model | {"threshold": threshold, "bias": bias}
+            best = best_tuning(net, judge)
+            ended["held_out"] = best.f1
+            ended["model"] = record.model | {"threshold": best.threshold, "bias": best.bias}
         weights = save_tensors(folder / WEIGHTS_FILE, trained_weights(net), "weights")
         seal = record.changed(weights=weights[:16], **ended)
         write_seal(folder, seal)

@@ -147,7 +147,7 @@ def weights_folder(m: CorefModel) -> Path | None:
 SEAL_FILE, WEIGHTS_FILE = "coreference.json", "weights.safetensors"
 
 
-class CorefSeal(Record, omit_defaults=False):
+class CorefSeal(Record, omit_defaults=False, rename={"training_id": "of"}):
     "The final record of a complete training."
 
     system: str  # the trained system
@@ -166,7 +166,7 @@ class CorefSeal(Record, omit_defaults=False):
     encoder: str  # id of the frozen part of the encoder
     weights: str  # id of the trained tensors
     data: dict[str, str]  # ids of the documents
-    of: str = ""  # id of the training: of all that could change its weights
+    training_id: str = ""  # `of` in files: a hash of all that could change the weights
     schema: int = 2  # version of this format
 
 
