@@ -23,7 +23,7 @@ from ..systems import variant_name
 # %% ../../../nbs/models/coreference/08_systems.ipynb #3cac5877
 from ...core.documents import Document, named
 from ...core.formats import read_text
-from ..registry import Entry, find_system, record_of
+from ..registry import find_system
 
 
 def resolve(
@@ -257,6 +257,7 @@ def encoder_lack(m: CorefModel, s: Settings) -> Lack | None:
 # %% ../../../nbs/models/coreference/08_systems.ipynb #5b9730c2
 from ...core.types import safe_path
 from .recipes import newest_training
+from ..registry import Entry, record_of
 
 
 class CorefSystem(BaseSystem):
@@ -378,8 +379,7 @@ def train(
         whose = "coreference systems" if pairs else "pair models"
         raise CallError(f"--{min(misplaced)} is for {whose}", system, "leave it out")
     if pairs:
-        from refnb.models.pairs.trained import trained_systems
-        from refnb.models.pairs.trained import train_system
+        from refnb.models.pairs.trained import train_system, trained_systems
 
         if system not in (known := trained_systems()):
             do = nearest(system, [*coref_systems(), *known])
@@ -391,6 +391,7 @@ def train(
         return train_coref(system, data_name, **more)
     if data_name != "litbank":
         raise CallError(f"{data_name} has no folds", do="leave out --fold all, or train on litbank")
-    out, _ = more.pop("out", ""), more.pop("fold")
+    out = more.pop("out", "")
+    del more["fold"]
     folders = [f"{out}/fold{k}" if out else "" for k in range(FOLDS)]
     return [train_coref(system, data_name, k, folder, **more) for k, folder in enumerate(folders)]
