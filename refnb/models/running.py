@@ -152,9 +152,9 @@ def run(
         raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     resolved_system = system_to_ask(system, s, **settings)
     resolved_task = as_task(task, s, resolved_system.shapes)
-    r = open_system_run(resolved_task, resolved_system)
     items = resolved_task.items[:limit] if limit else resolved_task.items
     allowed = failures_allowed(tolerate, resolved_task, len(items))
+    r = open_system_run(resolved_task, resolved_system)
     if is_complete(r, resolved_system, allowed):
         if not has_summary(r, resolved_task):
             summarize(r, resolved_task, resolved_system)
