@@ -128,9 +128,9 @@ def read_entries(path: Path) -> list[Entry]:
 class Registry(NamedTuple):
     "All entries of systems."
 
-    entries: dict[str, Entry]  # by name
-    numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
-    doubled: dict[str, RefnbError]  # name -> error: two files define it
+    entries: dict[str, Entry]  # by name as it is written, NAME-{1..6} too
+    by_name: dict[str, Entry]  # by each name that an entry covers: NAME-1, NAME-2, …
+    doubled: dict[str, RefnbError]  # name -> error: two entries cover it
     faults: dict[str, RefnbError]  # file -> error in reading it
 
 
@@ -141,11 +141,13 @@ def registry_of(stamped: tuple[tuple[Path, int], ...]) -> Registry:
     for path, _ in stamped:
         try:
             for entry in read_entries(path):
-                first = registry.entries.setdefault(entry.name, entry)
-                if first is not entry:
-                    what = f"the name {entry.name!r} exists already, in {first.path.name}"
-                    registry.doubled[entry.name] = CallError(what, str(path), "choose another")
-                registry.numbered.update(dict.fromkeys(numbered(entry.name), first))
+                registry.entries.setdefault(entry.name, entry)
+                for name in numbered(entry.name):
+                    first = registry.by_name.setdefault(name, entry)
+                    if first is not entry:
+                        what = f"the name {name!r} exists already, in {first.path.name}"
+                        error = CallError(what, str(path), "choose another")
+                        registry.doubled.update({name: error, entry.name: error})
         except RefnbError as e:
             registry.faults[str(path)] = e
     return registry
@@ -231,7 +233,7 @@ def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | 
     if base.endswith(TURNED):
         entry = entries_of("pair-model", s).get(base.removesuffix(TURNED))
     else:
-        entry = r.entries.get(base) or r.numbered.get(base)
+        entry = r.entries.get(base) or r.by_name.get(base)
     if entry:
         make, asked = SYSTEM_KINDS[entry.kind], entry._replace(name=base)
         return lambda changed: named_object(make)(asked, changed, s)

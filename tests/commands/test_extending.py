@@ -6,7 +6,7 @@ import pytest
 import tools
 from refnb import run as run_system
 from refnb.benchmarks.tasks import find_task
-from refnb.core.types import DataError
+from refnb.core.types import CallError, DataError
 from refnb.models.registry import find_system, listed_systems
 from servers import Tree
 from tools import REPORT, ROOT, WITHOUT, Said, cell, clean, notebook, one_line
@@ -581,6 +581,21 @@ def test_a_program_beside_its_file_is_listed_as_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [mine] = (x for x in listed_systems() if x.system == "mine")
     assert mine.needs == "./prog.py (here)"
+
+
+def test_a_name_that_two_entries_cover_is_refused_and_the_others_are_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "systems").mkdir()
+    for file, name in (("a", "run-{8..11}"), ("b", "run-9"), ("c", "run-{10..12}")):
+        text = f'"{name}": {{command: python3 {file}.py}}\n'
+        (tmp_path / f"systems/{file}.yaml").write_text(text)
+    for name in ("run-8", "run-12"):
+        assert find_system(name).name == name
+    for name, first in (("run-9", "a"), ("run-10", "a"), ("run-11", "a"), ("run-{10..12}", "a")):
+        with pytest.raises(CallError, match=f"exists already, in {first}.yaml"):
+            find_system(name)
+    faults = {x.system for x in listed_systems() if "exists already" in x.needs}
+    assert faults == {"run-9", "run-{10..12}"}
 
 
 def test_a_program_that_says_nothing_is_not_scored(tmp_path, monkeypatch):
