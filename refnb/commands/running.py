@@ -368,13 +368,14 @@ def train_(
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.coreference.systems import train
+    from refnb.models.registry import entries_of
 
-    values: dict[str, Any] = given_settings(set_)
-    given = {"fold": fold if fold == "all" else "", "out": out, "folds": folds, "grid": grid}
-    values |= {name: value for name, value in given.items() if value not in ("", None)}
-    if fold not in ("", "all"):
+    if fold not in ("", "all") and system not in entries_of("pair-model"):
         first, plus, others = task.partition("+")
-        task = f"{first}/fold{fold}{plus}{others}"
+        task, fold = f"{first}/fold{fold}{plus}{others}", ""
+    values: dict[str, Any] = given_settings(set_)
+    given = {"fold": fold, "out": out, "folds": folds, "grid": grid}
+    values |= {name: value for name, value in given.items() if value not in ("", None)}
     made: Any = train(system, task, say=messages(json), **values)
     trainings = []
     for training in made if fold == "all" else [made]:
