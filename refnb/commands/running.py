@@ -80,13 +80,13 @@ def result_of(run: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
         about |= {"unit": "fraction", "mode": "strict", "groups": groups}
         sampled = sampled_of(run, s)
         return about | ({"samples": sampled._asdict()} if sampled else {})
-    from refnb.benchmarks.run_summaries import write_run_summary
+    from refnb.benchmarks.run_summaries import counts_by_gold
     from refnb.results.scores import pooled, run_counts
 
     summary = run_counts(version, name, s)
     if not summary and task.gold:
         try:
-            write_run_summary(run, task)
+            counts_by_gold(run, task)
         except DataError as e:
             about["unscored"] = str(e)
     counts = summary.counts if summary else {}
