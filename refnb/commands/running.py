@@ -215,12 +215,10 @@ class Evaluation:
 
     def system_and_task(self, system: str, name: str) -> tuple[Any, Any]:
         "Find a system, with the settings and what is left to spend, and a task in a shape that it answers."
-        from refnb.benchmarks.given.tasks import as_task
-        from refnb.models.running import system_to_ask
+        from refnb.models.running import system_and_task
 
         left = {} if self.budget is None else {"budget": max(0.0, self.budget)}
-        answerer = system_to_ask(system, self.s, **self.settings | left)
-        return answerer, as_task(name, self.s, answerer.shapes)
+        return system_and_task(system, name, self.s, **self.settings | left)
 
     def planned(self, name: str, system: str) -> dict[str, Any]:
         "Say what a run would ask, and what that would cost; nobody is asked."
