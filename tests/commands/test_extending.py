@@ -6,7 +6,7 @@ import pytest
 import tools
 from refnb import run as run_system
 from refnb.benchmarks.tasks import find_task
-from refnb.core.types import CallError, DataError
+from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.registry import find_system, listed_systems
 from servers import Tree
 from tools import REPORT, ROOT, WITHOUT, Said, cell, clean, notebook, one_line
@@ -596,6 +596,15 @@ def test_a_name_that_two_entries_cover_is_refused_and_the_others_are_found(tmp_p
             find_system(name)
     faults = {x.system for x in listed_systems() if "exists already" in x.needs}
     assert faults == {"run-9", "run-{10..12}"}
+
+
+def test_a_misspelt_kind_is_told_whatever_the_other_fields_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "systems").mkdir()
+    for field in ("provider: openai, model: m", "pair: cosine, model: m"):
+        (tmp_path / "systems/mine.yaml").write_text(f"mine: {{kind: opnai, {field}}}\n")
+        with pytest.raises(FormatError, match="unknown kind 'opnai'; did you mean openai"):
+            find_system("mine")
 
 
 def test_a_program_that_says_nothing_is_not_scored(tmp_path, monkeypatch):
