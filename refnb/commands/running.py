@@ -295,7 +295,7 @@ class Evaluation:
             # whatever became of the run: what may have been billed is spent
             if self.budget is not None and isinstance(answerer, BaseSystem):
                 self.budget -= answerer.spent(t)
-        costs: Any = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in bills[:1]}
+        costs: Any = {getattr(b, "word", "server"): msgspec.structs.asdict(b) for b in bills[:1]}
         return result_of(the_run, t, self.by, self.s) | costs
 
 # %% ../../nbs/commands/05_running.ipynb #bb6cec54
