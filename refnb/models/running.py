@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['DOCUMENTS', 'AnswerProgress', 'open_system_run', 'keys_wanted', 'answer_rest', 'is_complete', 'summarize', 'seal_run',
-           'failures_allowed', 'failures_error', 'run', 'system_to_ask', 'planned', 'shards_of', 'run_sharded']
+           'failures_allowed', 'failures_error', 'system_and_task', 'first_items', 'run', 'planned', 'shards_of',
+           'run_sharded']
 
 # %% ../../nbs/models/02_running.ipynb #fca51817
 import math, time
@@ -132,6 +133,26 @@ def failures_error(failures: Sequence[Failure], n: int, where: str) -> DataError
     do = first.do or "rerun the command: it retries only these"
     return DataError(f"{what}: {first.what}", where, do)
 
+# %% ../../nbs/models/02_running.ipynb #b1e342ad
+def system_and_task(
+    system: str | Callable | System,
+    task: str | Path | Task | Iterable[Question | Document],
+    s: Settings,
+    **settings,  # of the system
+) -> tuple[System, Task]:
+    """Find a system for a run that begins now, and a task in a shape that it answers.
+    A model of OpenAI's is asked at the server that OPENAI_BASE_URL names."""
+    named = find_system(system, s, **settings)
+    answerer = named.to_ask() if isinstance(named, BaseSystem) else named
+    return answerer, as_task(task, s, answerer.shapes)
+
+
+def first_items(task: Task, limit: int) -> Sequence[Any]:
+    "Return the first questions or documents of a task; 0: all."
+    if limit < 0:
+        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+    return task.items[:limit] if limit else task.items
+
 # %% ../../nbs/models/02_running.ipynb #8baf709d
 def run(
     task: str | Path | Task | Iterable[Question | Document],  # a task, a file, or items
@@ -148,13 +169,10 @@ def run(
     >>> refnb.run("sample/identifyme", "nearest-mention", limit=20)
     """
     s = s or load_settings()
-    if limit < 0:
-        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    resolved_system = system_to_ask(system, s, **settings)
-    resolved_task = as_task(task, s, resolved_system.shapes)
-    r = open_system_run(resolved_task, resolved_system)
-    items = resolved_task.items[:limit] if limit else resolved_task.items
+    resolved_system, resolved_task = system_and_task(system, task, s, **settings)
+    items = first_items(resolved_task, limit)
     allowed = failures_allowed(tolerate, resolved_task, len(items))
+    r = open_system_run(resolved_task, resolved_system)
     if is_complete(r, resolved_system, allowed):
         if not has_summary(r, resolved_task):
             summarize(r, resolved_task, resolved_system)
@@ -174,13 +192,6 @@ def run(
                 w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
     return seal_run(r, resolved_task, resolved_system, allowed)
 
-
-def system_to_ask(system: str | Callable | System, s: Settings, **settings) -> System:
-    """Find a system for a run that begins now.
-    A model of OpenAI's is asked at the server that OPENAI_BASE_URL names."""
-    named = find_system(system, s, **settings)
-    return named.to_ask() if isinstance(named, BaseSystem) else named
-
 # %% ../../nbs/models/02_running.ipynb #7cc73e47
 def planned(
     task: str | Path | Task | Iterable[Question | Document],  # a task, a file, or items
@@ -191,9 +202,8 @@ def planned(
 ) -> CostEstimate:  # prompt, tokens and cost
     "Estimate the requests and their cost, without API calls."
     s = s or load_settings()
-    who = system_to_ask(system, s, **settings)
-    t = as_task(task, s, who.shapes)
-    return who.plan(t, t.items[:limit] if limit else t.items)
+    answerer, resolved_task = system_and_task(system, task, s, **settings)
+    return answerer.plan(resolved_task, first_items(resolved_task, limit))
 
 # %% ../../nbs/models/02_running.ipynb #dcaeaea4
 def shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
@@ -219,10 +229,9 @@ def run_sharded(
 ) -> Run:
     "Evaluate a system on a task on a Ray cluster."
     s = s or load_settings()
-    resolved_system = find_system(system, s, **settings)
+    resolved_system, resolved_task = system_and_task(system, task, s, **settings)
     if why := getattr(resolved_system, "one_machine", ""):
         raise CallError(f"{resolved_system.name} cannot answer in shards", do=why)
-    resolved_task = as_task(task, s, resolved_system.shapes)
     r = open_system_run(resolved_task, resolved_system)
     if is_complete(r, resolved_system):
         if not has_summary(r, resolved_task):

@@ -8,6 +8,7 @@ from refnb.benchmarks.given.tasks import read_items
 from refnb.benchmarks.given.tasks import as_task
 from refnb.benchmarks.kitmus.files import split_files
 from refnb.benchmarks.kitmus.sampler import Resources, Sampler
+from refnb.commands.running import result_of
 from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.files import decoded, write_jsonl
@@ -147,6 +148,19 @@ def test_what_cannot_be_scored_is_complete_and_told(home, capsys):
     )
     got = tools.here(capsys, "run", "stories.jsonl", "twice")
     assert got.status == 0 and "are not scored: " in got.out and "appear twice" in got.out
+
+
+def test_to_describe_a_run_writes_nothing(home):
+    "Not even the summary that its folder has lost."
+    (home / "systems/none.py").write_text("def none(d): return []")
+    (home / "systems/none.yaml").write_text("{function: 'none.py:none', shapes: [clusters]}\n")
+    done = refnb.run("stories.jsonl", "none")
+    (done.folder / "summary.json").unlink()
+    before = {p: p.stat().st_mtime_ns for p in home.rglob("*")}
+    task = as_task("stories.jsonl", load_settings(), frozenset(["clusters"]))
+    described = result_of(done, task, "", load_settings())
+    assert described["sealed"] and described["scores"] == {}
+    assert {p: p.stat().st_mtime_ns for p in home.rglob("*")} == before
 
 
 # Formats

@@ -6,7 +6,7 @@ import pytest
 import tools
 from refnb import run as run_system
 from refnb.benchmarks.tasks import find_task
-from refnb.core.types import DataError
+from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.registry import find_system, listed_systems
 from servers import Tree
 from tools import REPORT, ROOT, WITHOUT, Said, cell, clean, notebook, one_line
@@ -581,6 +581,30 @@ def test_a_program_beside_its_file_is_listed_as_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [mine] = (x for x in listed_systems() if x.system == "mine")
     assert mine.needs == "./prog.py (here)"
+
+
+def test_a_name_that_two_entries_cover_is_refused_and_the_others_are_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "systems").mkdir()
+    for file, name in (("a", "run-{8..11}"), ("b", "run-9"), ("c", "run-{10..12}")):
+        text = f'"{name}": {{command: python3 {file}.py}}\n'
+        (tmp_path / f"systems/{file}.yaml").write_text(text)
+    for name in ("run-8", "run-12"):
+        assert find_system(name).name == name
+    for name, first in (("run-9", "a"), ("run-10", "a"), ("run-11", "a"), ("run-{10..12}", "a")):
+        with pytest.raises(CallError, match=f"exists already, in {first}.yaml"):
+            find_system(name)
+    faults = {x.system for x in listed_systems() if "exists already" in x.needs}
+    assert faults == {"run-9", "run-{10..12}"}
+
+
+def test_a_misspelt_kind_is_told_whatever_the_other_fields_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "systems").mkdir()
+    for field in ("provider: openai, model: m", "pair: cosine, model: m"):
+        (tmp_path / "systems/mine.yaml").write_text(f"mine: {{kind: opnai, {field}}}\n")
+        with pytest.raises(FormatError, match="unknown kind 'opnai'; did you mean openai"):
+            find_system("mine")
 
 
 def test_a_program_that_says_nothing_is_not_scored(tmp_path, monkeypatch):

@@ -152,6 +152,12 @@ def test_a_limited_run_goes_on(run):
     assert whole["run"] == first["run"] and whole["sealed"]
 
 
+def test_a_limit_below_zero_is_refused_with_and_without_a_dry_run(refnb, tmp_path):
+    for dry in ((), ("--dry-run",)):
+        tools.one_line(refnb("run", TASK, "random", "--limit=-1", *dry), 2, "a limit of -1")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_sample_of_a_task_is_a_task_of_its_own(refnb, run):
     few = run("sample/identifyme/sample40", "random")
     assert few["task"] == "sample/identifyme/sample40" and few["groups"]["all"]["n"] == 40

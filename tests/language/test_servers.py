@@ -399,8 +399,10 @@ def test_failures_are_tolerated_by_choice_and_asked_again_without_it(stub, setti
 
 @pytest.mark.parametrize("tolerate", [-1, 1.5])
 def test_a_number_of_failures_that_is_none(settings, tolerate):
+    s = settings()
     with pytest.raises(RefnbError, match="say how many, or a share below 1"):
-        run(FERRYMAN, "random", s=settings(), tolerate=tolerate)
+        run(FERRYMAN, "random", s=s, tolerate=tolerate)
+    assert not [*Path(s.runs).rglob("run.json")], "a call that is refused leaves a run behind"
 
 
 # Replies that are answers, and were not read

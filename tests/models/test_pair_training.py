@@ -285,7 +285,11 @@ def test_a_system_is_trained_and_asked_by_commands(own, tmp_path, monkeypatch, c
     ask = ("run", "sample/altentities", "cross-encoder")
     for args, text in (
         (("train", "cross-encoder", "sample/altentities", "-p", "epoch=1"), "no such recipe"),
-        (("train", "cross-encoder", "sample/altentities", "--fold", "3"), "unknown task"),
+        (
+            ("train", "cross-encoder", "sample/altentities", "--fold", "3"),
+            "--fold is for coreference systems",
+        ),
+        (("train", "coref-minlm", "litbank", "--fold", "3"), "did you mean coref-minilm"),
         (ask, "is not trained for it"),
         ((*ask, "-p", "model=x"), "has no setting 'model'"),
         ((*ask, "-p", f"checkpoint={told['folder']}"), "was trained on its questions"),
