@@ -28,8 +28,9 @@ from ..core.upstream import survey, upstream_files
 from ..core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
 from .printed import DIFFERS, TAKES, Way, own_names, papers, printed, printed_again
 from .printed import table_names, ways
-from .tables import CSV, PRINTED_VALUES, Provenance, WHAT_IS_PRINTED, card_id
-from .tables import made_with, set_id, sha256, values_id
+from .forms import CSV
+from .tables import PRINTED_VALUES, Provenance, WHAT_IS_PRINTED, card_id, made_with
+from .tables import set_id, sha256, values_id
 
 # %% ../../nbs/results/06_board.ipynb #c5d5e94d
 def as_provenance(data: bytes, where: str) -> Provenance:
