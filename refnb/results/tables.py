@@ -34,7 +34,7 @@ from .forms import Contents, grid_markdown, notes, png, to_csv, to_latex, to_mar
 def form_in(
     t: Printed, value: float | PrintedValue | None, column: str, unit: str
 ) -> dict[str, Any]:
-    "Tell how a number is shown in its place: as it is itself, else as its column, else as its table is."
+    "Tell how a number is shown in its place: as itself says, else its column, else its table."
     p = value if isinstance(value, PrintedValue) else PrintedValue(0.0)  # no exceptions
     c = t.columns.get(column, Column())
     decimals = next(x for x in (p.decimals, c.decimals, t.decimals) if x is not None)
@@ -297,8 +297,9 @@ class Report(TableCells, Sources):
         "Write csv, md, tex, png and the provenance that vouches for them."
         for row, column in self.forgotten():
             self.add(row, column, needs="left-out")
-        path = Path(out) / self.name
-        texts = {"csv": self.csv(), "md": self.markdown(figure is not None), "tex": self.latex()}
+        path, shown = Path(out) / self.name, self.contents()
+        page = to_markdown(shown, figure is not None)
+        texts = {"csv": to_csv(shown), "md": page, "tex": to_latex(shown)}
         files = {f"{path.name}.{end}": text.encode() for end, text in texts.items()}
         if figure is not None:
             files[f"{path.name}.png"] = png(figure)
