@@ -77,7 +77,7 @@ def make_table():
                 m.setenv(k, v)
             m.chdir(home)
             job = table_job(name, parameters)
-            for _ in BatchRuns(load_settings()).of(job):
+            for _ in BatchRuns(load_settings()).make_for(job):
                 pass
             run_cells(notebook_of(name), **job.parameters | {"out": str(home / "reports")})
         return report_rows(home / "reports", name)

@@ -385,7 +385,7 @@ def compare_(
     from refnb.results.leaderboard import compare_systems, leaderboard, leaderboard_figure
     from refnb.results.plots import drawable
     from refnb.results.scores import compare
-    from refnb.results.tables import cell_text
+    from refnb.results.forms import cell_text
 
     s = load_settings()
     asked: dict[str, str] = {}  # what is shown as a name -> the run that is meant

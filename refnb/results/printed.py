@@ -228,7 +228,7 @@ class Way(Record):
     by_hand: str = ""  # the work for a person
     sets: list[str] = []  # of upstream files that are downloaded
     # gigabytes beyond the upstream sets: weights of a hub, sizes that are not known exactly
-    more: float = 0.0
+    download_gb: float = 0.0
     hours: float = 0.0  # about
     memory: float = 0.0  # gigabytes, of the GPU where one is needed
     basis: str = ""  # source of the hours

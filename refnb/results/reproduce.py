@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['Say', 'Results', 'State', 'STATES', 'own_tables', 'choose', 'TableJob', 'table_job', 'bring', 'summary_fits',
-           'run_checked', 'BatchRuns', 'code_hash', 'surroundings', 'only_batch', 'environment', 'run_here',
-           'run_on_ray', 'Step', 'put_result', 'BatchRecord', 'Stopped', 'ready_tables', 'make_tables', 'Batch',
-           'reproduce']
+           'run_checked', 'BatchRuns', 'only_batch', 'environment', 'run_here', 'run_on_ray', 'Step', 'put_result',
+           'code_hash', 'surroundings', 'BatchRecord', 'Stopped', 'ready_tables', 'make_tables', 'Batch', 'reproduce']
 
 # %% ../../nbs/results/09_reproduce.ipynb #7d2cce9a
 import os, shutil, tempfile, time
@@ -190,97 +189,61 @@ class BatchRuns:
     def __init__(self, s: Settings, force: bool = False):
         self.s, self.force = s, force
         self.tasks: dict[str, Task] = {}  # by name, with questions that are built once
-        # by task, system, and whether a summary will do: why it failed, or ""
-        self.made: dict[tuple[str, str, bool], str] = {}
+        # by task, system, and whether a summary will do; "": there was none
+        self.fault_of_run: dict[tuple[str, str, bool], str] = {}
 
     def task(self, name: str) -> Task:
         return self.tasks.setdefault(name, find_task(name, self.s))
 
-    def of(self, job: TableJob) -> Iterator[tuple[int, int]]:
-        "Make the runs that a table asks for; yield after each how many are made, and of how many."
-        runs = self.wanted(job)
-        for n, (name, system, briefly) in enumerate(runs, 1):
-            if (name, system, briefly) not in self.made and is_task(name, self.s):
+    def make_for(self, job: TableJob) -> Iterator[tuple[int, int]]:
+        "Make the runs that a table asks for; yield after each how many were made, and how many are left to try."
+        runs, made = self.wanted(job), 0
+        for n, run_key in enumerate(runs, 1):
+            name, system, summary_will_do = run_key
+            if run_key not in self.fault_of_run and is_task(name, self.s):
+                fault = ""
                 try:
-                    self.make(system, self.task(name), briefly)
-                    self.made[name, system, briefly] = ""
+                    made += self.make(system, self.task(name), summary_will_do)
                 except (DataError, FormatError) as e:
-                    self.made[name, system, briefly] = str(e)
-                yield n, len(runs)
+                    fault = str(e)
+                self.fault_of_run[run_key] = fault
+                yield made, len(runs) - n
 
     def wanted(self, job: TableJob) -> list[tuple[str, str, bool]]:
         "List the tasks and systems of the runs that a table reads, each with whether a summary will do."
-        briefly = not (self.force or printed(job.name).answers)
+        summary_will_do = not (self.force or printed(job.name).answers)
         card = benchmarks().get(job.name.partition("/")[0])
         runs = {job.task: list(job.parameters.get("systems", []))}
         if card and card.runs:
             runs = named_object(card.runs)(job.task, runs[job.task])
         pairs = ((name, split_hash(x)[0]) for name, xs in runs.items() for x in xs)
-        return [(name, system, briefly) for name, system in dict.fromkeys(pairs)]
+        return [(name, system, summary_will_do) for name, system in dict.fromkeys(pairs)]
 
     def fault(self, job: TableJob) -> str:
         "Explain why one of a table's runs could not be made, or return an empty string."
-        return next(filter(None, (self.made.get(x, "") for x in self.wanted(job))), "")
+        return next(filter(None, (self.fault_of_run.get(x, "") for x in self.wanted(job))), "")
 
-    def make(self, name: str, task: Task, briefly: bool) -> None:
-        "Make the run of a system, if it is free, on a task or on those of its pieces that are here."
+    def make(self, name: str, task: Task, summary_will_do: bool) -> bool:
+        "Make the run of a system, if it is free, on a task or on those of its pieces that are here; tell whether it did."
         from refnb.models.published.answers import replay_clusters
 
         if not task.here or not is_system(name, self.s):
-            return
+            return False
         if task.shape == "clusters":
             replay_clusters([name], task.name, self.s)
-            return
+            return any(find_runs(self.s.runs, task.name, name))
         system: Any = find_system(name, self.s)
         if not getattr(system, "free", False):
-            return
+            return False
         pieces = [self.task(x) for x in task.card.pieces]
-        released = getattr(system, "released", False)
-        if briefly and not released and any(summary_fits(system, t) for t in [task, *pieces]):
-            return
-        for t in pieces if pieces and system.lack(task) else [task]:
-            if t.here and not system.lack(t):
-                run_checked(system, t)
-
-# %% ../../nbs/results/09_reproduce.ipynb #6ca1eab2
-def code_hash() -> str:
-    "Hash refnb's code and data."
-    import refnb
-
-    paths = [*Path(refnb.__file__).parent.rglob("*.py")]
-    paths += [p for end in ("yaml", "jsonl", "txt") for p in packaged("data").rglob(f"*.{end}")]
-    return sha256("".join(sha256(p.read_bytes()) for p in sorted(paths)).encode())
-
-
-def surroundings(job: TableJob, s: Settings, place: Path, code: str) -> dict[str, str]:
-    "Hash all that a table could be made from, here and now, and its report in place, by names; `code` is code_hash()."
-
-    def stamp(path: Path | None) -> str:  # identifies a file's bytes without reading them
-        if path is None or not path.is_file():
-            return "absent"
-        return f"{path} {file_stamp(path)}"
-
-    t, report = printed(job.name), place / f"{job.name}.json"
-    cells = [(c.cell_type, c.text) for c in msgspec.json.decode(job.notebook, type=Notebook).cells]
-    parts: dict[str, Any] = {
-        "its notebook": cells,
-        "its parameters": job.parameters,
-        "what is printed": values_id(t),
-        "its report": report.read_text(errors="replace") if report.exists() else "",
-        "refnb": code,
-    }
-    for name in (*t.inputs, *t.more):
-        if name in hub_files():
-            parts[name] = stamp(hub_path(name, s))
-        else:
-            # known by their content, which the board compares
-            parts[name] = [(f.key, f.blob, bool(local_path(f, s))) for f in files_of(name)]
-    # a table of books needs two tasks of one benchmark
-    benchmark = job.task.split("/")[0]
-    roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]
-    summaries = (p for r in roots for p in (r / "runs" / benchmark).rglob("*.json"))
-    parts[f"runs of {benchmark}"] = sorted(map(stamp, summaries))
-    return {name: sha256(msgspec.json.encode(part))[:16] for name, part in parts.items()}
+        may_skip = summary_will_do and not getattr(system, "released", False)
+        if may_skip and any(summary_fits(system, t) for t in [task, *pieces]):
+            return False
+        parts = pieces if pieces and system.lack(task) else [task]
+        ready = [t for t in parts if t.here and not system.lack(t)]
+        for t in ready:
+            run_checked(system, t)
+        return bool(ready)
 
 # %% ../../nbs/results/09_reproduce.ipynb #d2e27f20
 @contextmanager
@@ -396,6 +359,46 @@ def put_result(job: TableJob, executed: Executed, place: Path, force: bool = Fal
         return Step(job.name, "failed", executed.seconds, str(e))
     return Step(job.name, state, executed.seconds, STATES[state])
 
+# %% ../../nbs/results/09_reproduce.ipynb #6ca1eab2
+def code_hash() -> str:
+    "Hash refnb's code and data."
+    import refnb
+
+    paths = [*Path(refnb.__file__).parent.rglob("*.py")]
+    paths += [p for end in ("yaml", "jsonl", "txt") for p in packaged("data").rglob(f"*.{end}")]
+    return sha256("".join(sha256(p.read_bytes()) for p in sorted(paths)).encode())
+
+
+def surroundings(job: TableJob, s: Settings, place: Path, code: str) -> dict[str, str]:
+    "Hash all that a table could be made from, here and now, and its report in place, by names; `code` is code_hash()."
+
+    def stamp(path: Path | None) -> str:  # identifies a file's bytes without reading them
+        if path is None or not path.is_file():
+            return "absent"
+        return f"{path} {file_stamp(path)}"
+
+    t, report = printed(job.name), place / f"{job.name}.json"
+    cells = [(c.cell_type, c.text) for c in msgspec.json.decode(job.notebook, type=Notebook).cells]
+    parts: dict[str, Any] = {
+        "its notebook": cells,
+        "its parameters": job.parameters,
+        "what is printed": values_id(t),
+        "its report": report.read_text(errors="replace") if report.exists() else "",
+        "refnb": code,
+    }
+    for name in (*t.inputs, *t.more):
+        if name in hub_files():
+            parts[name] = stamp(hub_path(name, s))
+        else:
+            # known by their content, which the board compares
+            parts[name] = [(f.key, f.blob, bool(local_path(f, s))) for f in files_of(name)]
+    # a table of books needs two tasks of one benchmark
+    benchmark = job.task.split("/")[0]
+    roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]
+    summaries = (p for r in roots for p in (r / "runs" / benchmark).rglob("*.json"))
+    parts[f"runs of {benchmark}"] = sorted(map(stamp, summaries))
+    return {name: sha256(msgspec.json.encode(part))[:16] for name, part in parts.items()}
+
 # %% ../../nbs/results/09_reproduce.ipynb #2116d87c
 class BatchRecord:
     "What each table could be made from when a batch last made it, and what becomes of each now."
@@ -464,10 +467,10 @@ def ready_tables(
     "Yield each table when its runs are made, and None after each run; note those whose runs could not be made."
     for job in todo:
         since = time.monotonic()
-        for n, total in runs.of(job):
+        for made, left in runs.make_for(job):
             if time.monotonic() - since > 5:
                 since = time.monotonic()
-                record.say(f"{job.name}: {n} of {total} of its runs are made")
+                record.say(f"{job.name}: {made} runs made, {left} left to try")
             yield None
         if fault := runs.fault(job):
             record.note(job, Executed(failure=fault))

@@ -46,6 +46,14 @@ def old_report(reports: Path, name: str) -> dict[str, bytes]:
     return report_files(reports, name)
 
 
+def test_runs_that_are_made_and_those_that_need_a_model_are_told_apart(tmp_path):
+    systems = {"systems": '["random", "gpt-4o", "nearest-mention"]'}
+    job = batches.table_job("identifyme/table_3_main_results", systems, sample=True)
+    folders = dict.fromkeys(("runs", "reports"), str(tmp_path))
+    runs = batches.BatchRuns(load_settings("/", env={}, offline=True, **folders))
+    assert list(runs.make_for(job)) == [(1, 2), (1, 1), (2, 0)] and not runs.fault(job)
+
+
 # What is wrong in a notebook: one batch of such notebooks, each with an earlier report in place
 
 HANGS = """\

@@ -60,7 +60,7 @@ def test_the_board_adds_up():
     readme = (ROOT / "README.md").read_text()
     assert b.summary() in " ".join(readme.split()) and b.by_paper_markdown() in readme
     assert b.total("chosen") == 138
-    assert all(x.made_from.total() == x.match + x.differ for x in b.lines)
+    assert all(x.by_evidence.total() == x.match + x.differ for x in b.lines)
 
 
 def test_the_committed_board_is_what_the_reports_say(tmp_path):

@@ -18,7 +18,7 @@ from refnb.results.printed import (
     table_names,
     value_of,
 )
-from refnb.results.tables import Report
+from refnb.results.tables import Report, code_id
 from results_reports import whole_report
 from tools import ROOT
 
@@ -339,3 +339,23 @@ def test_a_report_of_the_sample_compares_with_no_paper(tmp_path):
     r.write(tmp_path)
     assert whole_report(tmp_path, MAIN)["sample"] and r.counts()["beyond"] == 1
     assert "sample" in r.markdown() and "81.9" not in r.markdown()
+
+
+LOOP = 'for x in xs:\n    write(x, "GPT-4 o")\n    close(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    {
+        "# of all\n" + LOOP.replace(":", ":  # 'each"): True,
+        LOOP.replace("\n", "\n\n").strip(): True,
+        LOOP.replace("    close", "close"): False,
+        LOOP.replace("4 o", "4o"): False,
+        LOOP.replace(" o", " #o"): False,
+        LOOP.replace('"GPT-4 o"', '"""\n# a\n"""'): False,
+    }.items(),
+)
+def test_a_hash_of_code_leaves_out_comments_and_blank_lines_alone(other, same):
+    assert (code_id(other) == code_id(LOOP)) is same
+    heads = [f'write("""\n# {x}\n""")' for x in "ab"]
+    assert code_id(heads[0]) != code_id(heads[1])
