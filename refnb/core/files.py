@@ -275,8 +275,8 @@ def may_repeat_a_key(data: bytes, record: Any) -> bool:
     return data.count(b'":') != encoded(anything(data)).count(b'":')
 
 # %% ../../nbs/core/04_files.ipynb #f7e629fa
-def named_keys(path: str, value: Any, check: Callable[[bytes], Any]) -> str:
-    "Name the keys in the path of an error: of each mapping, the one with which alone the check fails."
+def named_keys(path: str, value: Any, kind: Any) -> str:
+    "Name the keys in the path of an error: of each mapping, the one that alone is refused."
     at, named = value, path
     for part in re.findall(r"\.{3}|[^.[\]`]+", path):
         if part == "...":
@@ -287,7 +287,7 @@ def named_keys(path: str, value: Any, check: Callable[[bytes], Any]) -> str:
                 at.update(half)
                 fault = ""
                 try:
-                    check(encoded(value))
+                    decoder_of(kind).decode(encoded(value))
                 except msgspec.ValidationError as e:
                     fault = str(e)
                 items = half if fault.endswith(path) else items[len(half) :]
@@ -295,7 +295,7 @@ def named_keys(path: str, value: Any, check: Callable[[bytes], Any]) -> str:
             at.update(items)
             part = items[0][0]
             named = named.replace("[...]", f".{part}", 1)
-        at = at[int(part)] if isinstance(at, list) else at[part]
+        at = at[int(part) if isinstance(at, list) else part]
     return named
 
 
@@ -307,8 +307,8 @@ def fault_and_field(
     "Split an error into what is wrong and the field, in which keys of mappings are named."
     what, _, path = error.partition(" - at `$")
     if "[...]" in path:
-        with suppress(msgspec.MsgspecError, RecursionError):  # a key is not worth a second error
-            path = named_keys(path, value(), decoder_of(kind).decode)
+        with suppress(Exception):  # a key is not worth a second error
+            path = named_keys(path, value(), kind)
     return what, path.strip(".`")
 
 
