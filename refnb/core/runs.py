@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
-           'ClusterAnswer', 'record_key', 'journal_line', 'record_kind', 'read_journal', 'mend', 'Writer',
+           'ClusterAnswer', 'record_key', 'journal_line', 'is_whole', 'record_kind', 'read_journal', 'mend', 'Writer',
            'total_usage', 'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'with_id',
            'is_as_written', 'indented', 'write_record', 'RunAnswers', 'complete_records', 'Run', 'load_run', 'open_run']
 
@@ -109,6 +109,11 @@ def journal_line(record: Any) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 
+def is_whole(line: bytes) -> bool:
+    "Tell by its checksum whether a journal line is as it was written."
+    return line[-18:] == b',"crc":"%08x"}' % zlib.crc32(line[:-18])
+
+
 def record_kind(journal: bytes) -> type[Answer] | type[ClusterAnswer]:
     "Tell what a journal holds: only an answer to a question says what was chosen, or why nothing was."
     own = rb'"(?:chosen|scores|reason|raw|usage|reasoning|sample)":'
@@ -125,12 +130,11 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
         decode = msgspec.json.Decoder(record_kind(data)).decode
         *lines, torn = data.split(b"\n")
         for n, line in enumerate(lines, 1):
-            body, checksum = line[:-18], line[-18:]  # ,"crc":"01234567"}
-            if checksum != b',"crc":"%08x"}' % zlib.crc32(body):
+            if not is_whole(line):
                 damaged.append(line)
                 continue
             try:
-                record = decode(body + b"}")
+                record = decode(line[:-18] + b"}")
             except msgspec.MsgspecError as e:
                 do = "it was written by another version of refnb; start the run in a new folder"
                 raise OtherVersion(str(e), f"{path}, line {n}", do) from None
@@ -145,12 +149,13 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
 # %% ../../nbs/core/16_runs.ipynb #153ca90d
 def mend(journal: Path):
     "Move the damaged lines of a journal, if there are any, to damaged.jsonl beside it."
-    good, damaged = read_journal(journal)
+    _, damaged = read_journal(journal)
     if damaged:
         aside = journal.with_name("damaged.jsonl")
         with disk_fault(aside), aside.open("ab") as f:
             f.writelines(line + b"\n" for line in damaged)
-        write_atomic(journal, b"".join(map(journal_line, good.values())))
+        *lines, _ = journal.read_bytes().split(b"\n")
+        write_atomic(journal, b"".join(line + b"\n" for line in lines if is_whole(line)))
 
 # %% ../../nbs/core/16_runs.ipynb #04104174
 class Writer:
@@ -252,7 +257,8 @@ def peak_mb() -> float:
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # bytes, or KB
 
 # %% ../../nbs/core/16_runs.ipynb #77262f63
-class Seal(Record, omit_defaults=False):
+# in files, the hash of the answers is what they said
+class Seal(Record, omit_defaults=False, rename={"answers_id": "said"}):
     "Written last: the run is complete."
 
     questions: int  # asked
@@ -260,7 +266,7 @@ class Seal(Record, omit_defaults=False):
     reasons: dict[str, int]  # counts of the reasons why nothing was chosen
     usd: float | None  # cost, None where a price is unknown
     sha256: str  # of the journal
-    said: str = ""  # hash of the answers, without times: equal runs have equal ones
+    answers_id: str = ""  # hash of the answers, without times: equal runs have equal ones
     models: dict[str, int] = {}  # versions that answered, where a server named them
     tokens: dict[str, int] = {}  # read, written, and of those for a model's reasoning
     schema: int = SCHEMA  # of the files in the folder
@@ -275,8 +281,8 @@ def seal_of(records: list, questions: int, sha256: str) -> Seal:
     tokens = dict(zip(("read", "written", "reasoning"), counts)) if any(counts) else {}
     # no two runs share their times
     timeless = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
-    n, said = len(records), hash_lines(timeless)
-    return Seal(questions, n, dict(reasons), total.usd, sha256, said, dict(models), tokens)
+    n, answers_id = len(records), hash_lines(timeless)
+    return Seal(questions, n, dict(reasons), total.usd, sha256, answers_id, dict(models), tokens)
 
 # %% ../../nbs/core/16_runs.ipynb #503d9c51
 def read_record(path: Path, kind: type) -> Any:

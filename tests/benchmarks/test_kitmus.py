@@ -177,7 +177,10 @@ def test_the_paper_mode_puts_each_resource_into_one_split():
             (r.names, [p.names for p in pools]),
             (r.occupations("real", "real"), [p.occupations for p in pools]),
             (r.locations[:-1], [p.locations for p in pools]),
-            *((r.noise(file), [p.noise[file] for p in pools]) for file in pools[0].noise),
+            *(
+                (r.noise_sentences(file), [p.noise_sentences[file] for p in pools])
+                for file in pools[0].noise_sentences
+            ),
         ]
         for whole, parts in every:
             assert sorted(itertools.chain(*parts)) == sorted(whole)
@@ -185,7 +188,7 @@ def test_the_paper_mode_puts_each_resource_into_one_split():
     released = Sampler(r, entities=[2], sizes=(1, 1, 1)).subtasks(["background-train"])
     train, _, test = (t.pools for t in released)
     assert not {meet for meet, _ in train.tasks} & {meet for meet, _ in test.tasks}
-    assert train.noise == test.noise
+    assert train.noise_sentences == test.noise_sentences
 
 
 def test_a_place_of_the_release_falls_into_two_splits_but_not_in_the_paper_mode(resources):

@@ -1,6 +1,6 @@
 "Files that are written under kills, and read when they are torn, packed, damaged or hostile."
 
-import gzip, itertools, os, random, stat, time
+import gzip, itertools, json, os, random, stat, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import msgspec
@@ -10,7 +10,7 @@ from core_mutations import flipped, good_or_one_line
 from core_refused import refused
 from refnb import Answer
 from refnb.core.files import read_bytes, read_jsonl, read_yaml, write_atomic
-from refnb.core.types import FormatError, Usage
+from refnb.core.types import FormatError, Record, Usage
 from tools import FULL
 
 KILLS = int(os.environ.get("TEST_KILLS", 6))
@@ -212,6 +212,20 @@ def test_yaml_makes_no_objects_and_no_impossible_values(tmp_path):
         with pytest.raises(FormatError, match="x.yaml") as e:
             yaml(tmp_path / "x.yaml", data, kind)
         assert "\n" not in str(e.value), data
+
+
+class Shelf(Record):
+    books: dict[str, dict[str, set[int]]] = {}
+    title: str = ""
+
+
+@pytest.mark.parametrize("key", ["b", "c.d", "7", "a/b"])
+def test_a_wrong_value_in_yaml_or_json_is_told_by_its_keys(tmp_path, key):
+    shelf = {"a": {"x": [1]}, key: {"x": [1], "y": [2, "three"]}, "z": {}}
+    text = json.dumps({"books": shelf, "title": 4})
+    for read in (read_yaml, lambda path, kind: list(read_jsonl(path, kind))):
+        path = write_atomic(tmp_path / "shelf", text)
+        refused(lambda read=read, path=path: read(path, Shelf), f"field books.{key}.y[1]: Expected")
 
 
 def test_yaml_with_a_mark_and_crlf(tmp_path):

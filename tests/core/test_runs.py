@@ -219,6 +219,23 @@ def test_a_damaged_journal_never_changes_an_answer(runner):
         before = aside
 
 
+def test_mending_moves_damaged_lines_and_leaves_the_others_as_they_are(tmp_path):
+    "A failure whose answer follows is no damage: it stays until the run is sealed."
+    run = open_run(INFO, tmp_path)
+    with run.writing() as w:
+        w.add(Answer("d:0", reason="failed"))
+    with run.writing() as w:
+        w.add(Answer("d:0", (1,)))
+    good = run.journal.read_bytes()
+    run.journal.write_bytes(good + good[:20])
+    with run.writing() as w:
+        assert list(w.done) == ["d:0"]
+    assert run.journal.read_bytes() == good
+    assert (run.folder / "damaged.jsonl").read_bytes() == good[:20] + b"\n"
+    run.seal(["d:0"])
+    assert run.journal.read_bytes() == good.splitlines(keepends=True)[1]
+
+
 def test_a_damaged_description_or_seal_is_told_or_mended(runner):
     "Refused in one line, or of no consequence; nothing is asked again."
     run, _ = runner.go()

@@ -348,7 +348,9 @@ READERS = {
     "words": of_resource("vocab.json", lambda r: r.vocab, data("kitmus/vocab.json")),
     "pronouns": of_resource("pronouns.json", lambda r: r.pronouns, data("kitmus/pronouns.json")),
     "noise": of_resource(
-        "noise/cafe.txt", lambda r: r.noise("noise/cafe.txt"), head("kitmus/noise/cafe.txt", 2)
+        "noise/cafe.txt",
+        lambda r: r.noise_sentences("noise/cafe.txt"),
+        head("kitmus/noise/cafe.txt", 2),
     ),
     "templates": of_resource(
         "templates/meet_sentence.txt",

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Sentence', 'VARIANTS', 'KITMUS_SPLITS', 'SIZES', 'Template', 'TEMPLATES', 'SamplerMode', 'SAMPLER_MODES', 'Word',
            'Instance', 'Variant', 'the_variant', 'ResourceFiles', 'Occupation', 'Location', 'Resources', 'capitalised',
-           'fill_template', 'Pools', 'Draw', 'draw_instance', 'write', 'thirds', 'Subtask', 'Sampler']
+           'fill_template', 'Pools', 'Draw', 'draw_instance', 'instance_of', 'thirds', 'split_pools', 'Subtask',
+           'Sampler']
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #876ddecb
 import re
@@ -93,7 +94,7 @@ class Variant(NamedTuple):
     name: str
     occupation: str  # real or charfict
     situation: str  # real, charfict or wordfict
-    noise: bool  # a sentence about the place
+    has_noise: bool  # a sentence about the place
     background: bool  # the text says what each occupation is about
 
 
@@ -183,7 +184,7 @@ class Location(NamedTuple):
     "A place to meet at, and the file of the sentences about it."
 
     words: Sentence
-    noise: str
+    noise_file: str
 
 
 Template = tuple[str, ...]  # slots
@@ -215,10 +216,10 @@ class Resources(ResourceFiles):
             self.names.append(name)
 
         self.locations = []
-        for at, [place, noise] in self.rows("locations.csv", location="place", noise_fp=""):
-            if ".." in noise.split("/") or noise.startswith("/"):
-                raise FormatError(f"{noise!r} leaves the folder of resources", at)
-            self.locations.append(Location(self.words(place, f"{at}, field location"), noise))
+        for at, [place, file] in self.rows("locations.csv", location="place", noise_fp=""):
+            if ".." in file.split("/") or file.startswith("/"):
+                raise FormatError(f"{file!r} leaves the folder of resources", at)
+            self.locations.append(Location(self.words(place, f"{at}, field location"), file))
 
         self.vocab = {}
         for slot, word in read_handed_in(self.files("vocab.json"), "vocab.json", dict).items():
@@ -232,9 +233,9 @@ class Resources(ResourceFiles):
         if abs((total := sum(p for p, *_ in self.pronouns)) - 1) > 1e-8:
             raise FormatError(f"the probabilities sum to {total:g}, not to 1", "pronouns.json")
 
-    def noise(
+    def noise_sentences(
         self,
-        name: str,  # the `noise` of a location
+        name: str,  # the `noise_file` of a location
     ) -> list[Sentence]:
         "Read the sentences about one kind of place."
         return [self.words(line, at) for at, line in self.lines(name)]
@@ -250,9 +251,9 @@ class Resources(ResourceFiles):
         return [
             Occupation(
                 tuple(Word(w, "NN") for w in job.split(" ")),
-                self.words(about, f"{at}, field occupation_description"),
+                self.words(typical, f"{at}, field occupation_description"),
             )
-            for at, (job, about) in rows
+            for at, (job, typical) in rows
         ]
 
     def templates(
@@ -298,9 +299,9 @@ class Pools(NamedTuple):
     names: list[str]
     occupations: list[Occupation]
     locations: list[Location]
-    noise: dict[str, list[Sentence]]  # by file
+    noise_sentences: dict[str, list[Sentence]]  # by file
     tasks: list[tuple[int, int]]  # pairs of a meeting and a pronoun template
-    about: dict[str, int]  # the template of each kind of knowledge
+    knowledge_templates: dict[str, int]  # the number of each kind's
 
 
 class Draw(NamedTuple):
@@ -316,7 +317,7 @@ class Draw(NamedTuple):
     location: Location
     mentions: list[int]  # who is named first in the meeting, who next
     noise: Sentence  # () where the variant has none
-    about: dict[str, int]
+    knowledge_templates: dict[str, int]
 
 
 def draw_instance(
@@ -346,12 +347,12 @@ def draw_instance(
     rng.shuffle(knowledge)
     location = one(pools.locations)
     rng.shuffle(people)
-    noise = one(pools.noise[location.noise]) if variant.noise else ()
+    noise = one(pools.noise_sentences[location.noise_file]) if variant.has_noise else ()
     who = (pronoun, verb, task, answer, names, occupations)
-    return Draw(*who, knowledge, location, people, noise, pools.about)
+    return Draw(*who, knowledge, location, people, noise, pools.knowledge_templates)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #56349bd7
-def write(
+def instance_of(
     d: Draw,
     templates: Mapping[str, Sequence[Template]],  # by kind
     vocab: Mapping[str, Word],
@@ -359,7 +360,7 @@ def write(
     split: str = "train",
     index: int = 0,  # within the split
 ) -> Instance:
-    "Write the text of a draw."
+    "Write a draw out as a text with its answer."
     people = [Word(name, "NNP", k) for k, name in enumerate(d.names, 1)]
 
     knowledge = []
@@ -367,7 +368,7 @@ def write(
         job, situation = d.occupations[k]
         article = vocab["an" if job[0].token[0] in "aeiou" else "a"]
         given = {"entity_mention": [people[k]], "a_an": [article], "entity_occupation": job}
-        template = templates[kind][d.about[kind]]
+        template = templates[kind][d.knowledge_templates[kind]]
         knowledge.append(fill_template(template, vocab, **given, occupation_description=situation))
 
     *others, last = [people[k] for k in d.mentions]  # A and B; A, B, and C
@@ -406,6 +407,37 @@ def thirds(rng: np.random.Generator, order: np.ndarray) -> list[list[int]]:
     rng.shuffle(order)
     return [part.tolist() for part in np.array_split(order, 3)]
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6171da52
+SamplerMode = Literal["released", "paper"]
+SAMPLER_MODES = ("released", "paper")
+
+
+def split_pools(
+    rng: np.random.Generator,
+    everything: Pools,  # all that may be drawn
+    orders: Mapping[str, np.ndarray],  # of each pool, and of each kind's templates: shuffled on
+    mode: SamplerMode,
+) -> list[Pools]:  # of train, validation and test
+    "Shuffle all pools and cut each in three."
+    cut = {pool: thirds(rng, order) for pool, order in orders.items()}
+    noise = [everything.noise_sentences] * 3  # the release's splits share it
+    if mode == "paper":
+        noise = [{}, {}, {}]
+        for file, lines in everything.noise_sentences.items():
+            for by_file, third in zip(noise, thirds(rng, np.arange(len(lines)))):
+                by_file[file] = [lines[k] for k in third]
+    return [
+        Pools(
+            names=[everything.names[k] for k in cut["names"][s]],
+            occupations=[everything.occupations[k] for k in cut["occupations"][s]],
+            locations=[everything.locations[k] for k in cut["locations"][s]],
+            noise_sentences=noise[s],
+            tasks=list(product(cut["meet"][s], cut["pronoun"][s])),
+            knowledge_templates={kind: cut[kind][s][0] for kind in ("entity", "background")},
+        )
+        for s in range(3)
+    ]
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #daf0b583
 class Subtask(msgspec.Struct, frozen=True):
     "The texts of a variant, a number of entities and a split: drawn, and written when asked for."
@@ -433,10 +465,6 @@ class Subtask(msgspec.Struct, frozen=True):
         return f"{self.name}, {self.split}: {len(self)} instances"
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #f7fb589a
-SamplerMode = Literal["released", "paper"]
-SAMPLER_MODES = ("released", "paper")
-
-
 class Sampler:
     "Samples the texts of KITMUS."
 
@@ -459,9 +487,11 @@ class Sampler:
         self.entities, self.sizes = list(entities), list(sizes)
         self.templates = {kind: resources.templates(kind) for kind in TEMPLATES}
         self.places = resources.locations
-        if mode == "paper":
+        if mode == "paper":  # a place once, and the first template for all splits
             self.places = list({place.words: place for place in self.places}.values())
-        self.noise = {place.noise: resources.noise(place.noise) for place in self.places}
+            self.templates = {kind: slots[:1] for kind, slots in self.templates.items()}
+        files = [place.noise_file for place in self.places]
+        self.noise_sentences = {file: resources.noise_sentences(file) for file in files}
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         "Sample some variants: subtask after subtask, split after split, in the release's order."
@@ -479,32 +509,18 @@ class Sampler:
         "Draw all subtasks of a variant from one random stream."
         rng = np.random.default_rng(self.seed)
         jobs = self.r.occupations(v.occupation, v.situation)
-        # shuffled in this order; the paper has one template of each kind, for all splits
-        orders = {"places": places, "names": names, "jobs": np.arange(len(jobs))}
+        everything = Pools(self.r.names, jobs, self.places, self.noise_sentences, [], {})
+        # shuffled in this order
+        orders = {"locations": places, "names": names, "occupations": np.arange(len(jobs))}
         for kind in ("meet", "pronoun", "background", "entity"):
-            count = len(self.templates[kind]) if self.mode == "released" else 1
-            orders[kind] = np.arange(count)
+            orders[kind] = np.arange(len(self.templates[kind]))
 
         for n in self.entities:
-            cut = {pool: thirds(rng, order) for pool, order in orders.items()}
-            noise = [dict(self.noise) for _ in KITMUS_SPLITS]  # the release's splits share it
-            if self.mode == "paper":
-                for file, lines in self.noise.items():
-                    for own, third in zip(noise, thirds(rng, np.arange(len(lines)))):
-                        own[file] = [lines[k] for k in third]
-
-            for s, (split, size) in enumerate(zip(KITMUS_SPLITS, self.sizes)):
-                pools = Pools(
-                    names=[self.r.names[k] for k in cut["names"][s]],
-                    occupations=[jobs[k] for k in cut["jobs"][s]],
-                    locations=[self.places[k] for k in cut["places"][s]],
-                    noise=noise[s],
-                    tasks=list(product(cut["meet"][s], cut["pronoun"][s])),
-                    about={kind: cut[kind][s][0] for kind in ("entity", "background")},
-                )
+            cut = split_pools(rng, everything, orders, self.mode)
+            for split, size, pools in zip(KITMUS_SPLITS, self.sizes, cut):
                 for pool in ("names", "occupations"):
-                    if size and (found := len(getattr(pools, pool))) < n:
-                        few = f"{found} {pool} for {n} entities"
+                    if size and (members := len(getattr(pools, pool))) < n:
+                        few = f"{members} {pool} for {n} entities"
                         do = "add some to the resources: each split gets a third"
                         raise DataError(few, f"{v.name}, {split}", do)
 
@@ -514,6 +530,6 @@ class Sampler:
 
                 def build(index: int, draws=draws, split=split) -> Instance:
                     d = draws[index]
-                    return write(d, self.templates, self.r.vocab, v.name, split, index)
+                    return instance_of(d, self.templates, self.r.vocab, v.name, split, index)
 
                 yield Subtask(v, n, split, draws, pools, build, states)

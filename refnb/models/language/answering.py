@@ -20,7 +20,7 @@ from ...core.documents import Document, sentence_starts, tidy
 from ...core.runs import ClusterAnswer
 from ...core.types import Answer, CallError, Question, Span, Usage
 from ...metrics.windows import window_starts
-from .models import Constraint, LanguageModel, Reply, Request, cost
+from .models import Constraint, LanguageModel, Reply, Request, usd_of
 from .models import request_of, wire_name
 from .prompts import Form, Order, answers, continuations, in_order, one_of
 from .prompts import pattern, read_template, render, schema, the_form
@@ -128,7 +128,7 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
         a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))
     thought = r.reasoning or split_reasoning(r.text).reasoning
     version = "" if m.provider == "local" else r.model  # local weights are known by their hash
-    usd = cost(m, r)
+    usd = usd_of(m, r)
     used = Usage(r.tokens_in, r.tokens_out, usd, r.seconds, version, r.tokens_reasoning)
     return turned_back(a.changed(usage=used, sample=t.sample, reasoning=thought), t.perm)
 

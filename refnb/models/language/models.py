@@ -6,7 +6,7 @@
 __all__ = ['Message', 'Method', 'Constraint', 'ApiShape', 'Bound', 'Finish', 'FailureKind', 'NotNegativeFloat', 'FORMS', 'Price',
            'Decoding', 'Dialect', 'fault_of_url', 'LanguageModel', 'packaged_dialects', 'dialects', 'the_dialect',
            'read_model', 'address_of', 'the_model', 'omit_line', 'sent_settings', 'check_taken', 'Request', 'wire_name',
-           'request_of', 'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
+           'request_of', 'Reply', 'NoReply', 'usd_of', 'dearest', 'at_most']
 
 # %% ../../../nbs/models/language/00_models.ipynb #41e1d882
 import hashlib, os, re
@@ -433,7 +433,7 @@ class NoReply(DataError):
         self.kind = kind
 
 
-def cost(m: LanguageModel, r: Reply) -> float | None:
+def usd_of(m: LanguageModel, r: Reply) -> float | None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None:
         return 0.0 if m.provider == "local" else None
@@ -455,4 +455,4 @@ def dearest(m: LanguageModel, ask: Request) -> Reply:
 
 def at_most(m: LanguageModel, ask: Request) -> float | None:
     "Compute an upper bound of a request's cost in USD; None: the price is unknown."
-    return cost(m, dearest(m, ask))
+    return usd_of(m, dearest(m, ask))

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 from ...core.types import CallError, DataError, need
 from .models import FailureKind, LanguageModel, NoReply, Reply, Request
-from .models import cost, dearest, omit_line, sent_settings
+from .models import usd_of, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
 from .wire import error_words, json_of, read_reply, request, usage_of
 
@@ -576,7 +576,7 @@ class Bill(msgspec.Struct):
             self.models[reply.model] = self.models.get(reply.model, 0) + 1
         for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
             setattr(self, name, getattr(self, name) + getattr(reply, name))
-        usd = cost(m, reply)
+        usd = usd_of(m, reply)
         if usd is None or self.usd is None or self.usd_at_most is None:
             self.usd = self.usd_at_most = None
         else:
@@ -684,7 +684,7 @@ class Buyer(RunAccount):
 
     async def buy(self, ask: Request, lost: Reply) -> Reply | None:
         "Ask the server, once it can be paid for, and store what comes."
-        usd, most = 0.0, cost(self.m, lost) or 0.0
+        usd, most = 0.0, usd_of(self.m, lost) or 0.0
         if (held := await self.budget.hold(most)) is None:
             self.stop_at_budget(most)
             return None
@@ -699,7 +699,7 @@ class Buyer(RunAccount):
                     tries += 1
             else:
                 return None
-            usd = cost(self.m, reply) or 0.0
+            usd = usd_of(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
             self.rows.append(Kept(ask.key, reply, came.raw))
             await asyncio.sleep(0)  # those that come at the same time share a sync

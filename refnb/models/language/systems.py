@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['SILENT', 'SENDING', 'provider_of', 'model_name', 'entry_of', 'How', 'elsewhere', 'asked_with', 'check_how',
-           'AskedModel', 'estimate_of', 'ModelRequests', 'batch_step', 'LanguageModelSystem', 'named_model']
+           'AskedModel', 'estimate_of', 'ModelRequests', 'batch_step', 'local_answers', 'LanguageModelSystem',
+           'named_model']
 
 # %% ../../../nbs/models/language/11_systems.ipynb #76d2797a
 import hashlib, os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,10 +21,11 @@ from ...core.types import Answer, CallError, DataError, Lack, Question, Record, 
 from .answering import MODEL_UNHASHED, Sent, answer_of, asks_about
 from .answering import constraint_for, document_answers, form_for
 from .answering import marking_model, requests_about, run_settings, system_text
-from .batches import advance, keys_in, usd_under_way, vendor_batches
+from .batches import VendorBatch, advance, keys_in, usd_under_way
+from .batches import vendor_batches
 from .local import load_local, replies_to, shared_order
 from .models import LanguageModel, Reply, Request, address_of, check_taken
-from .models import cost, fault_of_url, read_model
+from .models import usd_of, fault_of_url, read_model
 from .prompts import Order, examples_for, no_examples, read_template, turns
 from .servers import DEFAULT_URL, Asking, Bill, check_budget
 from .store import Store
@@ -128,13 +130,13 @@ def asked_with(entry: Entry, changed: Mapping[str, Any]) -> tuple[str, LanguageM
     # what the changes start from, and what the name takes for granted
     start, (name, usual) = card, elsewhere(card, new) or (entry.name, card)
     if dialect := new.get("dialect"):  # with the decoding that it wants
-        spoken = entry._replace(data=entry.data | {"dialect": str(dialect)})
-        start = card.changed(decoding=read_model(spoken).decoding)
-    if usual is not card:  # these facts of the card are not the other place's
-        facts = ["title", "price", "context", "note"]
+        in_dialect = entry._replace(data=entry.data | {"dialect": str(dialect)})
+        start = card.changed(decoding=read_model(in_dialect).decoding)
+    if usual is not card:  # what is true of the card need not be of the other place
+        of_the_place = ["title", "price", "context", "note"]
         if usual.dialect != card.dialect == new.get("dialect", card.dialect):
-            facts += ["dialect", "decoding"]  # the one that its kind needs
-        start = start.changed(**{x: getattr(usual, x) for x in facts})
+            of_the_place += ["dialect", "decoding"]  # the one that its kind needs
+        start = start.changed(**{x: getattr(usual, x) for x in of_the_place})
 
     m = changed_record(start, new, about)
     differing_settings = differing(m, usual, SILENT) | differing(how, How(), SENDING)
@@ -207,7 +209,7 @@ class AskedModel(BaseSystem):
         there = {"key": self.model.key, "base_url": url}
         return type(self)(self.entry, {**self.changed, **there})
 
-    def way(self, prompts: str, clusters: bool = False) -> tuple[LanguageModel, str]:
+    def model_and_form(self, prompts: str, clusters: bool = False) -> tuple[LanguageModel, str]:
         "Return the model, with its constraint, and the prompt form that a benchmark is asked with."
         m, form = self.model, form_for(self.model, prompts, self.how.form, clusters)
         if clusters:
@@ -229,7 +231,7 @@ def estimate_of(
     # a marked copy is as long as its prompt; a reply repeats a mention and names an option
     likely = min(most, max(sizes) if copies else 40)
     read, n = sum(sizes), len(sizes)
-    usd, usd_likely = (cost(m, Reply(tokens_in=read, tokens_out=x * n)) for x in (most, likely))
+    usd, usd_likely = (usd_of(m, Reply(tokens_in=read, tokens_out=x * n)) for x in (most, likely))
     if m.effort != "none" and m.thinking != 0 and (m.reasons or m.effort or m.thinking):
         usd_likely = None  # nobody knows how long it reasons
     too_long = sum(bool(m.context) and size + most > m.context for size in sizes)
@@ -247,7 +249,7 @@ class ModelRequests(AskedModel):
 
     def sent(self, task: Task, items: Iterable[Question], again: bool = False) -> Iterator[Sent]:
         "Yield the requests about questions; those that had an answer only `again`."
-        m, form = self.way(task.prompts)
+        m, form = self.model_and_form(task.prompts)
         how, system = self.how, system_text(m, task.benchmark)
         shown, had = examples_for(task, form, how.shots, how.examples), () if again else self.had
         for q in items:
@@ -258,7 +260,7 @@ class ModelRequests(AskedModel):
         if task.shape == "choice":
             yield from (t.ask for t in self.sent(task, items, again=True))
         else:
-            m, form = self.way(task.prompts, clusters=True)
+            m, form = self.model_and_form(task.prompts, clusters=True)
             for d in items:
                 yield from asks_about(m, d, form)
 
@@ -269,11 +271,11 @@ class ModelRequests(AskedModel):
         if lack := no_texts(task):
             raise lack.error(self.name)
         copies = task.shape == "clusters"
-        m, form = self.way(task.prompts, copies)
+        m, form = self.model_and_form(task.prompts, copies)
         return estimate_of(m, list(self.requests(task, items)), form, copies)
 
     def identity(self, task: Task) -> Identity:
-        how, (m, form) = self.how, self.way(task.prompts, task.shape == "clusters")
+        how, (m, form) = self.how, self.model_and_form(task.prompts, task.shape == "clusters")
         weights = {}
         if self.local:  # a server does not show its own
             weights = {"weights": weights_id(check_here(m, task.settings.offline))}
@@ -289,8 +291,8 @@ class ModelRequests(AskedModel):
             task = find_task(info.task)
             prompts, clusters = task.prompts, task.shape == "clusters"
         examples = its.get("examples", "")  # their text may not be here
-        way = self.way(prompts, clusters)
-        mine = run_settings(*way, how.order, how.samples, how.shots, examples)
+        asked = self.model_and_form(prompts, clusters)
+        mine = run_settings(*asked, how.order, how.samples, how.shots, examples)
         return {**its, "base_url": ""} == {**mine, "base_url": ""}  # wherever it ran
 
     def lack(self, task: Task) -> Lack | None:
@@ -314,10 +316,11 @@ def batch_step(
     store: Store,
     folder: Path,  # of the model's batches
     left: float | None = None,  # USD that may be spent; None: no limit
+    step: Callable[..., list[VendorBatch]] = advance,  # what asks the vendor
 ) -> tuple[list[SystemAnswer], Bill]:  # what is known now, and what waits
     "Advance batches by one step; failures are told when nothing is under way any more."
     had = {t.ask.key for t in sent if store.all(t.ask.key)}
-    batches = advance((t.ask for t in sent), m, store, folder, budget=left)
+    batches = step((t.ask for t in sent), m, store, folder, budget=left)
     new: dict[str, Reply] = {}
     answers: list[SystemAnswer] = []
     for t in sent:
@@ -342,6 +345,13 @@ def batch_step(
     return answers, bill
 
 # %% ../../../nbs/models/language/11_systems.ipynb #3dfe1cd2
+def local_answers(loaded: Any, m: LanguageModel, sent: Sequence[Sent]) -> Iterator[SystemAnswer]:
+    "Answer questions by a local model that is loaded."
+    replies = replies_to(loaded, ((t.ask, t.lead) for t in sent))
+    for t, reply in zip(sent, replies, strict=True):
+        yield answer_of(t, m, reply)
+
+
 class LanguageModelSystem(ModelRequests):
     "A language model with the settings of its requests, for questions or for clusters of documents."
 
@@ -361,23 +371,21 @@ class LanguageModelSystem(ModelRequests):
         "Sum what the stored replies to some requests have cost, those that were lost included."
         with Store(Path(task.settings.runs) / "replies") as store:
             kept = (x.reply for key in keys for x in store.all(key))
-            return sum(cost(self.model, reply) or 0.0 for reply in kept)
+            return sum(usd_of(self.model, reply) or 0.0 for reply in kept)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         if self.local and items and self.loaded is None:
             self.loaded = load_local(self.model, task.settings.offline)
         if task.shape == "choice" and self.local:
-            todo = list(self.sent(task, [items[i] for i in shared_order(items)]))
-            replies = replies_to(self.loaded, ((t.ask, t.lead) for t in todo))
-            for t, reply in zip(todo, replies, strict=True):
-                yield answer_of(t, self.model, reply)
+            sent = list(self.sent(task, [items[i] for i in shared_order(items)]))
+            yield from local_answers(self.loaded, self.model, sent)
             return
         spent = 0.0
         if self.how.budget is not None:
             spent = self.stored_usd(task, {ask.key for ask in self.requests(task, task.items)})
         with Store(Path(task.settings.runs) / "replies") as store:
             if task.shape == "clusters":
-                m, form = self.way(task.prompts, clusters=True)
+                m, form = self.model_and_form(task.prompts, clusters=True)
                 if self.local:  # other weights in the same folder give other replies
                     m = m.changed(revision=weights_id(check_here(m, task.settings.offline)))
                 yield from document_answers(
