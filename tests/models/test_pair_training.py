@@ -290,6 +290,7 @@ def test_a_system_is_trained_and_asked_by_commands(own, tmp_path, monkeypatch, c
             "--fold is for coreference systems",
         ),
         (("train", "coref-minlm", "litbank", "--fold", "3"), "did you mean coref-minilm"),
+        (("train", "coref-minlm", "litbank", "--out", "x"), "did you mean coref-minilm"),
         (ask, "is not trained for it"),
         ((*ask, "-p", "model=x"), "has no setting 'model'"),
         ((*ask, "-p", f"checkpoint={told['folder']}"), "was trained on its questions"),

@@ -374,16 +374,16 @@ def train(
 ) -> Any:  # output folder and final record; for all folds, a list of them
     "Train a system; interrupted trainings resume."
     need("torch", "models")
-    pairs = system not in coref_systems()
-    if misplaced := ({"fold", "out"} if pairs else {"folds", "grid"}) & more.keys():
-        whose = "coreference systems" if pairs else "pair models"
-        raise CallError(f"--{min(misplaced)} is for {whose}", system, "leave it out")
-    if pairs:
+    if pairs := system not in coref_systems():
         from refnb.models.pairs.trained import train_system, trained_systems
 
         if system not in (known := trained_systems()):
             do = nearest(system, [*coref_systems(), *known])
             raise CallError(f"{system!r} is not a trainable system", do=do)
+    if misplaced := ({"fold", "out"} if pairs else {"folds", "grid"}) & more.keys():
+        whose = "coreference systems" if pairs else "pair models"
+        raise CallError(f"--{min(misplaced)} is for {whose}", system, "leave it out")
+    if pairs:
         return train_system(system, data_name, **more)
     from refnb.models.coreference.learning import train_coref
 
