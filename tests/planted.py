@@ -90,8 +90,8 @@ GUARDS = [
     ),
     Guard(
         "a budget holds over calls",
-        "models.language.systems:LanguageModelSystem.from_server",
-        "lambda self, task, items, store, spent: real(self, task, items, store, 0.0)",
+        "models.language.systems:LanguageModelSystem.replies",
+        "lambda self, m, asks, store, usd_so_far: real(self, m, asks, store, 0.0)",
         "language/test_paid_replies.py",
         "over_calls",
     ),

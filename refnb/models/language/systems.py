@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SILENT', 'SENDING', 'provider_of', 'model_name', 'entry_of', 'How', 'elsewhere', 'asked_with', 'check_how',
-           'AskedModel', 'estimate_of', 'ModelRequests', 'batch_step', 'local_answers', 'LanguageModelSystem',
-           'named_model']
+           'AskedModel', 'estimate_of', 'ModelRequests', 'stored_usd', 'batch_folder', 'batch_step', 'check_under_way',
+           'server_answers', 'local_answers', 'LanguageModelSystem', 'named_model']
 
 # %% ../../../nbs/models/language/11_systems.ipynb #76d2797a
 import hashlib, os
@@ -247,18 +247,20 @@ class ModelRequests(AskedModel):
     def samples(self, item: Any) -> int:
         return self.how.samples * turns(item, self.how.order)
 
-    def sent(self, task: Task, items: Iterable[Question], again: bool = False) -> Iterator[Sent]:
+    def question_requests(
+        self, task: Task, items: Iterable[Question], again: bool = False
+    ) -> Iterator[Sent]:
         "Yield the requests about questions; those that had an answer only `again`."
         m, form = self.model_and_form(task.prompts)
-        how, system = self.how, system_text(m, task.benchmark)
-        shown, had = examples_for(task, form, how.shots, how.examples), () if again else self.had
+        how, system, had = self.how, system_text(m, task.benchmark), () if again else self.had
+        examples = examples_for(task, form, how.shots, how.examples)
         for q in items:
-            yield from requests_about(m, q, form, how.order, system, how.samples, had, shown)
+            yield from requests_about(m, q, form, how.order, system, how.samples, had, examples)
 
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Request]:
         "Yield all requests about questions or documents."
         if task.shape == "choice":
-            yield from (t.ask for t in self.sent(task, items, again=True))
+            yield from (t.ask for t in self.question_requests(task, items, again=True))
         else:
             m, form = self.model_and_form(task.prompts, clusters=True)
             for d in items:
@@ -279,21 +281,21 @@ class ModelRequests(AskedModel):
         weights = {}
         if self.local:  # a server does not show its own
             weights = {"weights": weights_id(check_here(m, task.settings.offline))}
-        shown = examples_for(task, form, how.shots, how.examples)
-        hashed = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        examples = examples_for(task, form, how.shots, how.examples)
+        hashed = hashlib.sha256(examples.encode()).hexdigest()[:16]
         settings = run_settings(m, form, how.order, how.samples, how.shots, hashed)
         texts = filter(None, (system_text(m, task.benchmark), read_template(form)))
         return Identity(settings, "\n".join(texts), weights)
 
     def is_it(self, info: RunInfo) -> bool:
-        how, its, prompts, clusters = self.how, info.settings, info.task.partition("/")[0], False
+        prompts, clusters = info.task.partition("/")[0], False
         if is_task(info.task):
             task = find_task(info.task)
             prompts, clusters = task.prompts, task.shape == "clusters"
-        examples = its.get("examples", "")  # their text may not be here
+        how, examples = self.how, info.settings.get("examples", "")  # their text may not be here
         asked = self.model_and_form(prompts, clusters)
-        mine = run_settings(*asked, how.order, how.samples, how.shots, examples)
-        return {**its, "base_url": ""} == {**mine, "base_url": ""}  # wherever it ran
+        settings = run_settings(*asked, how.order, how.samples, how.shots, examples)
+        return {**info.settings, "base_url": ""} == {**settings, "base_url": ""}  # wherever it ran
 
     def lack(self, task: Task) -> Lack | None:
         how = self.how
@@ -308,6 +310,18 @@ class ModelRequests(AskedModel):
             except DataError as e:
                 return Lack("model", str(e))
         return None
+
+# %% ../../../nbs/models/language/11_systems.ipynb #31c30419
+def stored_usd(m: LanguageModel, keys: Iterable[str], store: Store) -> float:
+    "Sum what the stored replies to some requests have cost, those that were lost included."
+    kept = (x.reply for key in keys for x in store.all(key))
+    return sum(usd_of(m, reply) or 0.0 for reply in kept)
+
+
+def batch_folder(m: LanguageModel, runs: str | Path) -> Path:
+    "Return the folder of a model's batches."
+    server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
+    return Path(runs) / "batches" / safe_name(f"{m.model}-{server}")
 
 # %% ../../../nbs/models/language/11_systems.ipynb #23d56d8b
 def batch_step(
@@ -344,6 +358,33 @@ def batch_step(
         bill.add(m, reply)
     return answers, bill
 
+# %% ../../../nbs/models/language/11_systems.ipynb #147008ad
+def check_under_way(sent: Iterable[Sent], folder: Path, name: str) -> None:
+    "Refuse questions for a system, if some of them are under way in the batches of a folder."
+    away = [j.name for j in vendor_batches(folder) if j.state in ("sending", "sent", "ended")]
+    keys = {key for batch in away for key in keys_in(folder / batch / "input.jsonl")}
+    if keys and (n := sum(t.ask.key in keys for t in sent)):
+        what = f"{n} of these questions are under way in a batch"
+        do = "rerun with --batch until it has ended, so that none is bought twice"
+        raise DataError(what, name, do)
+
+
+def server_answers(
+    m: LanguageModel,
+    sent: Iterable[Sent],  # read as they are needed
+    send: Callable[[Iterable[Request]], Iterable[tuple[Request, Reply]]],  # in any order
+) -> Iterator[SystemAnswer]:
+    "Answer questions as the replies to them come."
+    waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
+
+    def asks() -> Iterator[Request]:
+        for t in sent:
+            waiting.setdefault((t.ask.id, t.ask.key), []).append(t)
+            yield t.ask
+
+    for ask, reply in send(asks()):
+        yield answer_of(waiting[ask.id, ask.key].pop(), m, reply)
+
 # %% ../../../nbs/models/language/11_systems.ipynb #3dfe1cd2
 def local_answers(loaded: Any, m: LanguageModel, sent: Sequence[Sent]) -> Iterator[SystemAnswer]:
     "Answer questions by a local model that is loaded."
@@ -364,43 +405,47 @@ class LanguageModelSystem(ModelRequests):
         "Sum what all calls about a task may have cost, in USD: replies, lost requests, batches under way."
         if self.local:
             return 0.0
-        keys = {ask.key for ask in self.requests(task, task.items)}
-        return self.stored_usd(task, keys) + usd_under_way(self.batch_folder(task), keys)
-
-    def stored_usd(self, task: Task, keys: set[str]) -> float:
-        "Sum what the stored replies to some requests have cost, those that were lost included."
-        with Store(Path(task.settings.runs) / "replies") as store:
-            kept = (x.reply for key in keys for x in store.all(key))
-            return sum(usd_of(self.model, reply) or 0.0 for reply in kept)
+        keys, runs = {ask.key for ask in self.requests(task, task.items)}, Path(task.settings.runs)
+        with Store(runs / "replies") as store:
+            usd = stored_usd(self.model, keys, store)
+        return usd + usd_under_way(batch_folder(self.model, runs), keys)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[SystemAnswer]:
         if self.local and items and self.loaded is None:
             self.loaded = load_local(self.model, task.settings.offline)
         if task.shape == "choice" and self.local:
-            sent = list(self.sent(task, [items[i] for i in shared_order(items)]))
+            sent = list(self.question_requests(task, [items[i] for i in shared_order(items)]))
             yield from local_answers(self.loaded, self.model, sent)
             return
-        spent = 0.0
-        if self.how.budget is not None:
-            spent = self.stored_usd(task, {ask.key for ask in self.requests(task, task.items)})
-        with Store(Path(task.settings.runs) / "replies") as store:
+        usd_so_far, budget, runs = 0.0, self.how.budget, Path(task.settings.runs)
+        with Store(runs / "replies") as store:
+            if budget is not None:
+                keys = {ask.key for ask in self.requests(task, task.items)}
+                usd_so_far = stored_usd(self.model, keys, store)
             if task.shape == "clusters":
                 m, form = self.model_and_form(task.prompts, clusters=True)
                 if self.local:  # other weights in the same folder give other replies
                     m = m.changed(revision=weights_id(check_here(m, task.settings.offline)))
                 yield from document_answers(
-                    items, m, form, lambda asks: self.replies(m, asks, store, spent)
+                    items, m, form, lambda asks: self.replies(m, asks, store, usd_so_far)
                 )
-            elif self.how.batches:
-                left = None if self.how.budget is None else max(0.0, self.how.budget - spent)
-                sent, folder = list(self.sent(task, items)), self.batch_folder(task)
-                answers, self.summary = batch_step(self.model, sent, store, folder, left)
+                return
+            m, folder = self.model, batch_folder(self.model, runs)
+            if self.how.batches:
+                left = None if budget is None else max(0.0, budget - usd_so_far)
+                sent = list(self.question_requests(task, items))
+                answers, self.summary = batch_step(m, sent, store, folder, left)
                 yield from answers
-            else:
-                yield from self.from_server(task, items, store, spent)
+                return
+            check_under_way(self.question_requests(task, items), folder, self.name)
+            yield from server_answers(
+                m,
+                self.question_requests(task, items),
+                lambda asks: self.replies(m, asks, store, usd_so_far),
+            )
 
     def replies(
-        self, m: LanguageModel, asks: Iterable[Request], store: Store, spent: float
+        self, m: LanguageModel, asks: Iterable[Request], store: Store, usd_so_far: float
     ) -> Iterator[tuple[Request, Reply]]:
         "Yield replies as they come, each when it is stored; those of a server are summed up."
         if self.local:
@@ -411,37 +456,11 @@ class LanguageModelSystem(ModelRequests):
                 yield ask, reply
             return
         n = self.how.concurrency or 8
-        asking = Asking(m, store, n, self.how.budget, spent, known=bool(self.had))
+        asking = Asking(m, store, n, self.how.budget, usd_so_far, known=bool(self.had))
         try:
             yield from asking.replies(asks)
         finally:
             self.summary = asking.summary()
-
-    def batch_folder(self, task: Task) -> Path:
-        "Return the folder of this model's batches."
-        server = hashlib.sha256(self.model.base_url.encode()).hexdigest()[:8]
-        return Path(task.settings.runs) / "batches" / safe_name(f"{self.model.model}-{server}")
-
-    def from_server(
-        self, task: Task, items: Sequence[Question], store: Store, spent: float
-    ) -> Iterator[SystemAnswer]:
-        "Answer questions by a server, unless some of them are under way in a batch."
-        folder = self.batch_folder(task)
-        away = [j.name for j in vendor_batches(folder) if j.state in ("sending", "sent", "ended")]
-        keys = {key for name in away for key in keys_in(folder / name / "input.jsonl")}
-        if keys and (n := sum(t.ask.key in keys for t in self.sent(task, items))):
-            what = f"{n} of these questions are under way in a batch"
-            do = "rerun with --batch until it has ended, so that none is bought twice"
-            raise DataError(what, self.name, do)
-        waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
-
-        def asks() -> Iterator[Request]:
-            for t in self.sent(task, items):
-                waiting.setdefault((t.ask.id, t.ask.key), []).append(t)
-                yield t.ask
-
-        for ask, reply in self.replies(self.model, asks(), store, spent):
-            yield answer_of(waiting[ask.id, ask.key].pop(), self.model, reply)
 
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
