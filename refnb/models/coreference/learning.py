@@ -15,12 +15,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 import torch
-from ...core.documents import Document
-from ...core.files import write_atomic
-from ...core.types import DataError, FormatError, Record
-from .lessons import Lesson, Taught, only_chains
-from .recipes import CorefModel, CorefRecipe
-from .resolvers import Resolver, losses_of
+from ...core.documents import Clusters, Document, tidy
+from ...core.files import alone, write_atomic
+from ...core.runs import OtherVersion, clusters_id, documents_id, peak_mb
+from ...core.settings import Settings, load_settings
+from ...core.types import CallError, DataError, FormatError, Record, Span, safe_path
+
+# %% ../../../nbs/models/coreference/06_learning.ipynb #b0094c18
+from ...metrics.coref_scores import score_coref
+from ...metrics.links import Pronoun, joined_candidates
+from .clusters import Best, group_by_entity, link, local, reported
+from .lessons import Lesson, Taught, cast_lesson, lesson_of, only_chains
+from .lessons import persons_of, taught_by
+from .recipes import COREF_UNHASHED, WEIGHTS_FILE, CorefModel, CorefRecipe
+from .recipes import CorefSeal, TrainedCoref, changed_coref, coref_seal
+from .recipes import newest_training, the_coref, weights_folder, write_seal
+from .resolvers import Resolver, clusters_of_many, losses_of, predicted
+from .texts import encoded_text
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f029166
 def trained_weights(net: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -130,11 +141,6 @@ def learn(
     return loss
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6f8d3791
-from ...metrics.coref_scores import score_coref
-from ...metrics.links import Pronoun, joined_candidates
-from .resolvers import clusters_of_many, predicted
-
-
 def as_marked(m: CorefModel, d: Document) -> CorefModel:
     "Let a system with a finder of chains report what a document marks."
     if only_chains(m, d):
@@ -220,7 +226,7 @@ def restore_state(
     except (FormatError, msgspec.MsgspecError, KeyError):
         return TrainingState(training_id=training_id)
 
-
+# %% ../../../nbs/models/coreference/06_learning.ipynb #13226af8
 def train_resolver(
     net: Resolver,
     lessons: Sequence[Lesson],
@@ -257,12 +263,6 @@ def train_resolver(
     return state
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #659575f6
-from ...core.documents import Clusters, tidy
-from ...core.types import Span
-from .clusters import Best, group_by_entity, link, local, reported
-from .texts import encoded_text
-
-
 class Tuning(NamedTuple):
     "A threshold and a bias, and what they are worth."
 
@@ -306,13 +306,6 @@ def best_tuning(net: Resolver, docs: Sequence[Document]) -> Tuning:
     return max(tunings(net, docs), key=lambda tuning: tuning.f1)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #5aeacfff
-from ...core.runs import clusters_id, documents_id
-from ...core.settings import Settings
-from ...core.types import safe_path
-from .recipes import COREF_UNHASHED, WEIGHTS_FILE, CorefSeal, TrainedCoref
-from .recipes import coref_seal, newest_training, the_coref, weights_folder
-
-
 def encoder_id(net: Resolver) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, frozen weights."
     h = hashlib.sha256(repr(sorted(net.words.tokenizer.get_vocab().items())).encode())
@@ -387,14 +380,6 @@ def begin_record(
     )
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #dc90d08a
-from ...core.files import alone
-from ...core.runs import OtherVersion, peak_mb
-from ...core.settings import load_settings
-from ...core.types import CallError
-from .lessons import cast_lesson, lesson_of, persons_of, taught_by
-from .recipes import changed_coref, write_seal
-
-
 class LearntCoref(NamedTuple):
     "A trained coreference system."
 
