@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SILENT', 'SENDING', 'provider_of', 'model_name', 'entry_of', 'How', 'elsewhere', 'asked_with', 'check_how',
-           'AskedModel', 'estimate_of', 'ModelRequests', 'stored_usd', 'batch_folder', 'batch_step', 'check_under_way',
-           'server_answers', 'local_answers', 'LanguageModelSystem', 'named_model']
+           'AskedModel', 'estimate_of', 'ModelRequests', 'stored_usd', 'batch_folder', 'batch_step', 'local_answers',
+           'check_under_way', 'server_answers', 'LanguageModelSystem', 'named_model']
 
 # %% ../../../nbs/models/language/11_systems.ipynb #76d2797a
 import hashlib, os
@@ -359,6 +359,13 @@ def batch_step(
     return answers, bill
 
 # %% ../../../nbs/models/language/11_systems.ipynb #147008ad
+def local_answers(loaded: Any, m: LanguageModel, sent: Sequence[Sent]) -> Iterator[SystemAnswer]:
+    "Answer questions by a local model that is loaded."
+    replies = replies_to(loaded, ((t.ask, t.lead) for t in sent))
+    for t, reply in zip(sent, replies, strict=True):
+        yield answer_of(t, m, reply)
+
+
 def check_under_way(sent: Iterable[Sent], folder: Path, name: str) -> None:
     "Refuse questions for a system, if some of them are under way in the batches of a folder."
     away = [j.name for j in vendor_batches(folder) if j.state in ("sending", "sent", "ended")]
@@ -386,13 +393,6 @@ def server_answers(
         yield answer_of(waiting[ask.id, ask.key].pop(), m, reply)
 
 # %% ../../../nbs/models/language/11_systems.ipynb #3dfe1cd2
-def local_answers(loaded: Any, m: LanguageModel, sent: Sequence[Sent]) -> Iterator[SystemAnswer]:
-    "Answer questions by a local model that is loaded."
-    replies = replies_to(loaded, ((t.ask, t.lead) for t in sent))
-    for t, reply in zip(sent, replies, strict=True):
-        yield answer_of(t, m, reply)
-
-
 class LanguageModelSystem(ModelRequests):
     "A language model with the settings of its requests, for questions or for clusters of documents."
 
@@ -432,6 +432,7 @@ class LanguageModelSystem(ModelRequests):
                 return
             m, folder = self.model, batch_folder(self.model, runs)
             if self.how.batches:
+                # what is under way is taken off where batches are written
                 left = None if budget is None else max(0.0, budget - usd_so_far)
                 sent = list(self.question_requests(task, items))
                 answers, self.summary = batch_step(m, sent, store, folder, left)
