@@ -13,19 +13,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
+from urllib.request import getproxies
 import msgspec
-from ...benchmarks.tasks import Task
-from ...core.settings import Settings
-from ...core.types import CallError, DataError, Record
-from .recipes import CLUSTERING, CorefModel, TrainedCoref, coref_seal
-from .recipes import trainings_in, weights_folder
-from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, SystemAnswer
-from ..systems import variant_name
+from ...core.documents import Document, named
+from ...core.formats import read_text
+from ...core.runs import ClusterAnswer, Run, documents_id, peak_mb
+from ...core.settings import Settings, changed_record
+from ...core.types import Answer, CallError, DataError, Lack, Record, nearest, need, safe_path
+
+# %% ../../../nbs/models/coreference/08_systems.ipynb #f42528c9
+from ...benchmarks.run_summaries import write_run_summary
+from ...benchmarks.tasks import Task, without_gold
+from ...core.upstream import reachable
+from .clusters import choices
+from .recipes import CLUSTERING, COREF_UNHASHED, CorefModel, CorefSeal
+from .recipes import TrainedCoref, changed_coref, coref_seal, coref_systems
+from .recipes import encoder_of, newest_training, trained_of
+from .recipes import trained_otherwise, trainings_in, weights_folder
+from ..registry import Entry, find_system, record_of
+from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, SystemAnswer, variant_name
+from ..weights import check_here, is_here
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #970f089d
-from ...core.settings import changed_record
-from .recipes import changed_coref, trained_of, trained_otherwise
-
 IN_WORDS = {
     ("kinds", "litbank"): "LitBank's types",
     ("kinds", "persons"): "persons",
@@ -77,9 +86,6 @@ def asked_coref(base: str, usual: TrainedCoref, changed: Mapping[str, Any]) -> A
     return AskedCoref(name, title, m, reading_settings, training_settings, weights)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #db7ba238
-from ...core.runs import documents_id
-
-
 def by_training(
     task: Task, items: Sequence[Any], trainings: Sequence[Path]
 ) -> dict[Path | None, list[Any]]:
@@ -103,13 +109,6 @@ def documents_seen(task: Task, folder: Path) -> int:
     return len({x.doc_key for x in by_training(task, items, trainings_in(folder)).get(None, ())})
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #a1657499
-from urllib.request import getproxies
-from ...core.types import Lack
-from ...core.upstream import reachable
-from .recipes import encoder_of
-from ..weights import check_here, is_here
-
-
 def encoder_lack(m: CorefModel, s: Settings) -> Lack | None:
     "Say why a system's encoder cannot be loaded, and how to get it; None: it can."
     encoder = encoder_of(m.encoder, m.segment)
@@ -124,11 +123,6 @@ def encoder_lack(m: CorefModel, s: Settings) -> Lack | None:
     return None
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #5b9730c2
-from ...core.types import safe_path
-from .recipes import newest_training
-from ..registry import Entry, record_of
-
-
 class CorefTrainings(BaseSystem):
     "A coreference system with its name and its weights, which are chosen for each task."
 
@@ -188,9 +182,6 @@ class CorefTrainings(BaseSystem):
         return encoder_lack(self.model, self.settings)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #8de2106f
-from .recipes import COREF_UNHASHED, CorefSeal
-
-
 def joined_id(ids: Sequence[str]) -> str:
     "Return the one id of some weights, or a hash of several."
     return ids[0] if len(ids) == 1 else hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]
@@ -218,13 +209,6 @@ def settings_of_run(
     }
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #4b17ccf3
-from ...benchmarks.run_summaries import write_run_summary
-from ...benchmarks.tasks import without_gold
-from ...core.runs import ClusterAnswer, Run, peak_mb
-from ...core.types import Answer, need
-from .clusters import choices
-
-
 class Spent(Record):
     "The resources used for answering on this machine."
 
@@ -321,11 +305,6 @@ class CorefSystem(CorefTrainings):
         return write_run_summary(run, task, cost)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #3cac5877
-from ...core.documents import Document, named
-from ...core.formats import read_text
-from ..registry import find_system
-
-
 def resolve(
     text: "str|Document|Iterable[Document]",  # a text, a document, or several
     system: str = "coref-minilm",  # a coreference system (`refnb list systems`)
@@ -369,9 +348,6 @@ def resolve(
     return resolved[0] if isinstance(text, str | Document) else resolved
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #b5886e30
-from ...core.types import nearest
-from .recipes import coref_systems
-
 FOLDS = 10  # of LitBank
 
 

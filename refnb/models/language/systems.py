@@ -18,6 +18,12 @@ from ...benchmarks.tasks import Task, find_task, is_task
 from ...core.runs import RunInfo
 from ...core.settings import Settings, changed_record, differing
 from ...core.types import Answer, CallError, DataError, Lack, Question, Record, safe_name
+from ..registry import Entry, entries_of, providers
+from ..systems import CHOICE, CLUSTERS, BaseSystem, CostEstimate, Failure, Identity
+from ..systems import System, SystemAnswer, no_texts, variant_name
+from ..weights import check_here, is_here, weights_id
+
+# %% ../../../nbs/models/language/11_systems.ipynb #f6875411
 from .answering import MODEL_UNHASHED, Sent, answer_of, asks_about
 from .answering import constraint_for, document_answers, form_for
 from .answering import marking_model, requests_about, run_settings, system_text
@@ -29,10 +35,6 @@ from .models import usd_of, fault_of_url, read_model
 from .prompts import Order, examples_for, no_examples, read_template, turns
 from .servers import DEFAULT_URL, Asking, Bill, check_budget
 from .store import Store
-from ..registry import Entry, entries_of, providers
-from ..systems import CHOICE, CLUSTERS, BaseSystem, CostEstimate, Failure, Identity
-from ..systems import System, SystemAnswer, no_texts, variant_name
-from ..weights import check_here, is_here, weights_id
 
 # %% ../../../nbs/models/language/11_systems.ipynb #de25ab18
 def provider_of(m: LanguageModel) -> str:
