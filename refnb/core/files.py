@@ -314,7 +314,7 @@ def fault_and_field(
             path = named_keys(path, value(), kind)
     return what, path.strip(".`")
 
-
+# %% ../../nbs/core/04_files.ipynb #530a757c
 def decoded(data: bytes, kind: type[T], where: str, line: int = 0) -> T:
     "Decode a record from JSON, strictly; `where` and `line` name its place for errors, which add the field."
     try:
