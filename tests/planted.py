@@ -342,6 +342,13 @@ GUARDS = [
         "bad_line",
     ),
     Guard(
+        "a key twice in YAML is refused",
+        "core.files:yaml_loader",
+        "lambda: real().__base__",
+        "core/test_files.py",
+        "stands_twice",
+    ),
+    Guard(
         "downloads have a cap",
         "core.upstream:download",
         "lambda f, s, progress=None: real(f._replace(size=10**12), s, progress)",

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['OUTCOME_WORDS', 'tasks_named', 'unread_counts', 'RunResult', 'result_of', 'result_of_clusters', 'plan_line',
-           'run_line', 'server_line', 'check_budget_kept', 'remarks', 'show', 'show_plan', 'Evaluation', 'run_',
-           'train_']
+           'run_line', 'server_line', 'check_budget_kept', 'remarks', 'show', 'show_plan', 'Evaluation', 'results_of',
+           'run_', 'train_']
 
 # %% ../../nbs/commands/05_running.ipynb #2c354611
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 from ..core.types import CallError, DataError
 from ..core.settings import Settings, load_settings
-from .terminal import *
+from .terminal import By, Json, arg, echo, fault_line, given_settings, messages
+from .terminal import opt, print_json, print_table, progress, settings_option
 from .scoring import coref_json, print_f1, print_groups, scored_groups
 
 # %% ../../nbs/commands/05_running.ipynb #5b4588a6
@@ -272,12 +274,15 @@ class Evaluation:
         return {"task": t.name, "system": system} | plan
 
     def evaluated(self, name: str, system: str) -> RunResult:
+        "Run the system of a name on the task of a name; describe what became of it."
+        return self.result(*self.system_and_task(system, name))
+
+    def result(self, answerer: Any, t: Any) -> RunResult:
         "Run a system on a task; describe what became of it."
         from refnb.metrics.choice import outcomes
         from refnb.models.running import run, run_sharded
         from refnb.models.systems import BaseSystem
 
-        answerer, t = self.system_and_task(system, name)
         if self.by and t.shape != "choice":
             raise CallError("documents have no fields", "--by", "leave it out")
         if self.by and t.here:
@@ -297,6 +302,25 @@ class Evaluation:
                 self.budget -= answerer.spent(t)
         costs: Any = {getattr(b, "word", "server"): msgspec.structs.asdict(b) for b in bills[:1]}
         return result_of(the_run, t, self.by, self.s) | costs
+
+# %% ../../nbs/commands/05_running.ipynb #f11e6a82
+def results_of(
+    pairs: Iterable[tuple[str, str]],  # of a task and a system
+    result: Callable[[str, str], Any],  # of a pair
+    words: Callable[[Any], str] | None = None,  # the line that a result leaves; None: none
+) -> list[Any]:
+    "Make the result of each pair, one after the other; one that fails has an error in its place."
+    results: list[Any] = []
+    for task, system in pairs:
+        try:
+            results.append(result(task, system))
+        except Exception as e:
+            results.append({"task": task, "system": system, "error": fault_line(e)[0]})
+            echo(f"refnb: {system} on {task}: {results[-1]['error']}", to=sys.stderr)
+        else:
+            if words:
+                echo(words(results[-1]))
+    return results
 
 # %% ../../nbs/commands/05_running.ipynb #bb6cec54
 _TASK = (
@@ -352,30 +376,22 @@ def run_(
         if not is_system(name, s):
             find_system(name, s)  # says which name was meant
     evaluation = Evaluation(settings, limit, by, ray, gpus, tolerate, budget)
-    one = evaluation.planned if dry_run else evaluation.evaluated
-    line = plan_line if dry_run else run_line
+    result: Callable[[str, str], Any] = evaluation.planned if dry_run else evaluation.evaluated
 
     pairs = list(product(tasks, systems))
     if tasks != [task]:
-        fit = [(t, x) for t, x in pairs if the_card(t, s).shape in find_system(x, s).shapes]
+        shapes = {system: find_system(system, s).shapes for system in systems}
+        fit = [(t, system) for t, system in pairs if the_card(t, s).shape in shapes[system]]
         pairs = fit or pairs
     elif len(systems) == 1:
-        result: Any = one(task, systems[0])
+        only = result(task, systems[0])
         if json:
-            print_json(result)
+            print_json(only)
         else:
-            show_plan(result) if dry_run else show(result)
-        return check_budget_kept([result], budget)
-    results: list[Any] = []
-    for t, system in pairs:
-        try:
-            results.append(one(t, system))
-        except Exception as e:
-            results.append({"task": t, "system": system, "error": fault_line(e)[0]})
-            echo(f"refnb: {system} on {t}: {results[-1]['error']}", to=sys.stderr)
-        else:
-            if not json:
-                echo(line(results[-1]))
+            show_plan(only) if dry_run else show(only)
+        return check_budget_kept([only], budget)
+    words: Any = plan_line if dry_run else run_line
+    results = results_of(pairs, result, None if json else words)
     if json:
         print_json(results)
     if failed := [f"{r['system']} on {r['task']}" for r in results if "error" in r]:

@@ -6,17 +6,18 @@
 __all__ = ['LARGEST', 'T', 'decoder_of', 'anything', 'encoded', 'SPACED', 'CANARY', 'disk_fault', 'sync_folder', 'make_folder',
            'write_atomic', 'folder_atomic', 'alone', 'at_line', 'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes',
            'table_rows', 'of_texts', 'table_records', 'python_list', 'refuse_repeated_keys', 'may_repeat_a_key',
-           'named_keys', 'fault_and_field', 'decoded', 'parse_jsonl', 'read_jsonl', 'write_jsonl', 'read_yaml']
+           'named_keys', 'fault_and_field', 'decoded', 'parse_jsonl', 'read_jsonl', 'write_jsonl', 'yaml_loader',
+           'plain_yaml', 'read_yaml']
 
 # %% ../../nbs/core/04_files.ipynb #e6ce90db
-import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
+import ast, csv, datetime, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
-import msgspec, msgspec.yaml
+import msgspec
 from .types import DataError, FormatError, Record, RefnbError, repeated
 from .settings import settings_from
 
@@ -86,7 +87,9 @@ def folder_atomic(out: str | Path) -> Iterator[Path]:
     shutil.rmtree(aside, ignore_errors=True)  # of a killed process with this number
     try:
         with disk_fault(out):
-            yield aside
+            aside.mkdir(parents=True)
+        yield aside
+        with disk_fault(out):
             os.rename(aside, out)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -311,7 +314,7 @@ def fault_and_field(
             path = named_keys(path, value(), kind)
     return what, path.strip(".`")
 
-
+# %% ../../nbs/core/04_files.ipynb #530a757c
 def decoded(data: bytes, kind: type[T], where: str, line: int = 0) -> T:
     "Decode a record from JSON, strictly; `where` and `line` name its place for errors, which add the field."
     try:
@@ -364,13 +367,45 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
     return write_atomic(path, msgspec.json.Encoder().encode_lines(records), gz=True)
 
 # %% ../../nbs/core/04_files.ipynb #4d33edd2
+@cache
+def yaml_loader() -> Any:
+    "Make a loader of plain values that refuses a repeated key; those of PyYAML take the last one in silence."
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class StrictLoader(base):
+        def construct_mapping(self, node, deep=False):
+            mapping, keys = super().construct_mapping(node, deep), set()
+            if len(mapping) == len(node.value):
+                return mapping
+            for key, _ in node.value:
+                # a key that `<<` merged is written above, and may be written anew
+                if key.start_mark.index < node.start_mark.index:
+                    continue
+                if (name := self.construct_object(key, True)) in keys:
+                    what = f"the key {name!r} appears twice"
+                    raise yaml.constructor.ConstructorError(
+                        problem=what, problem_mark=key.start_mark
+                    )
+                keys.add(name)
+            return mapping
+
+    return StrictLoader
+
+
+def plain_yaml(data: bytes) -> Any:
+    "Read YAML as plain lists, mappings and values."
+    return yaml_loader()(data).get_single_data()
+
+
 def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
-    data = read_bytes(path)
+    data, dates = read_bytes(path), (datetime.datetime, datetime.date)
     try:
-        return msgspec.yaml.decode(data, type=kind)
+        return msgspec.convert(plain_yaml(data), kind, builtin_types=dates)
     except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
-        mark = getattr(e.__context__, "problem_mark", None)
-        what = getattr(e.__context__, "problem", "") or str(e)
-        what, field = fault_and_field(what, lambda: msgspec.yaml.decode(data), kind)
+        mark = getattr(e, "problem_mark", None)
+        what = getattr(e, "problem", "") or str(e)
+        what, field = fault_and_field(what, lambda: plain_yaml(data), kind)
         raise FormatError(what, at_line(str(path), mark.line + 1 if mark else 0, field)) from None

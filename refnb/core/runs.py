@@ -6,7 +6,8 @@
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
            'ClusterAnswer', 'record_key', 'journal_line', 'is_whole', 'record_kind', 'read_journal', 'mend', 'Writer',
            'total_usage', 'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'with_id',
-           'is_as_written', 'indented', 'write_record', 'RunAnswers', 'complete_records', 'Run', 'load_run', 'open_run']
+           'is_as_written', 'indented', 'write_record', 'RunFolder', 'complete_records', 'RunAnswers', 'Run',
+           'load_run', 'open_run']
 
 # %% ../../nbs/core/16_runs.ipynb #52b4aecc
 import hashlib, os, re, resource, sys, zlib
@@ -222,7 +223,8 @@ def majority(samples: list[Answer]) -> Answer:
     sums = list(map(sum, zip(*scored, strict=True)))
     reasons = Counter(a.reason for a in samples if a.reason)
     votes = Counter(a.chosen for a in samples if a.chosen)
-    if (votes or not sums) and reasons.total() > max(votes.values(), default=0):
+    undecided = sums and not votes  # answers that give several options equal scores
+    if not undecided and reasons.total() > max(votes.values(), default=0):
         reason = reasons.most_common(1)[0][0]
         return Answer(first.id, reason=reason, raw=first.raw, usage=usage)
     chosen = votes.most_common(1)[0][0] if votes else ()
@@ -323,8 +325,8 @@ def write_record(path: Path, record: Any):
     write_atomic(path, indented(record))
 
 # %% ../../nbs/core/16_runs.ipynb #182337d9
-class RunAnswers:
-    "The answers in a run's folder. Its only state is the folder's path and the content of run.json."
+class RunFolder:
+    "A run's folder. Its only state is the folder's path and the content of run.json."
 
     def __init__(self, folder: str | Path, info: RunInfo):
         self.folder, self.info = Path(folder), info
@@ -360,6 +362,37 @@ class RunAnswers:
         "Return the answers so far by id; the majority of samples."
         return one_each(self.records_so_far())
 
+# %% ../../nbs/core/16_runs.ipynb #807abd12
+def complete_records(
+    records: dict,  # by key
+    keys: list[str],  # of all questions and samples, in order
+    task: str,
+    where: str,  # the run's folder, for errors
+    allow_missing: bool = False,
+    failures: int = 0,  # failed requests that are tolerated
+) -> list:
+    "Put the records of a run into the order of its questions; refuse what is not complete."
+    if twice := repeated(keys):
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
+    if extra := records.keys() - set(keys):
+        what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
+        raise DataError(what, where)
+    missing = [key for key in keys if key not in records]
+    if missing and not allow_missing:
+        what = f"{len(missing)} of {len(keys)} questions are unanswered"
+        raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
+    ordered = [records[key] for key in keys if key in records]
+    failed = [r for r in ordered if r.reason == "failed"]
+    if len(failed) > failures and not allow_missing:
+        first = record_key(failed[0].id, failed[0].sample)
+        what = f"{len(failed)} of {len(keys)} questions failed, the first is {first}"
+        raise DataError(what, where, "start the run again: it asks only these")
+    return ordered
+
+# %% ../../nbs/core/16_runs.ipynb #01b3572f
+class RunAnswers(RunFolder):
+    "The answers in a run's folder; those of a sealed run are checked against its seal."
+
     def records(self) -> dict:
         "Return the records of a sealed run by key, checked against its seal."
         if not self.complete:
@@ -393,33 +426,6 @@ class RunAnswers:
             raise
         except (DataError, FormatError):
             return False
-
-# %% ../../nbs/core/16_runs.ipynb #807abd12
-def complete_records(
-    records: dict,  # by key
-    keys: list[str],  # of all questions and samples, in order
-    task: str,
-    where: str,  # the run's folder, for errors
-    allow_missing: bool = False,
-    failures: int = 0,  # failed requests that are tolerated
-) -> list:
-    "Put the records of a run into the order of its questions; refuse what is not complete."
-    if twice := repeated(keys):
-        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
-    if extra := records.keys() - set(keys):
-        what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
-        raise DataError(what, where)
-    missing = [key for key in keys if key not in records]
-    if missing and not allow_missing:
-        what = f"{len(missing)} of {len(keys)} questions are unanswered"
-        raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
-    ordered = [records[key] for key in keys if key in records]
-    failed = [r for r in ordered if r.reason == "failed"]
-    if len(failed) > failures and not allow_missing:
-        first = record_key(failed[0].id, failed[0].sample)
-        what = f"{len(failed)} of {len(keys)} questions failed, the first is {first}"
-        raise DataError(what, where, "start the run again: it asks only these")
-    return ordered
 
 # %% ../../nbs/core/16_runs.ipynb #f7404d9f
 class Run(RunAnswers):

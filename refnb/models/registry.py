@@ -200,7 +200,7 @@ def refuse_settings(name: str, changed: Mapping[str, Any]):
 def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from the entry of a function."
     refuse_settings(entry.name, changed)
-    e, ours = record_of(entry, FunctionEntry), entry.kind == "rule"
+    e, ours = record_of(entry, FunctionEntry), entry.path.parent == packaged("data/systems")
     f, shapes = named_object(e.function, entry.path), frozenset(e.shapes)
     return FunctionSystem(f, entry.name, e.title, shapes, e.revision, ours, e.needs)
 

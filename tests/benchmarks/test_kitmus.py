@@ -248,7 +248,7 @@ def test_all_formats_hold_the_same_texts(resources):
             assert sorted(places) == list(places) and r.a_coref != r.b_coref
 
 
-def test_a_build_appears_when_it_is_whole(resources, tmp_path):
+def test_a_build_appears_when_it_is_whole(resources, tmp_path, monkeypatch):
     def build(name, say=None):
         sampler = Sampler(resources, sizes=(2, 1, 2), entities=[2])
         return build_files(sampler, tmp_path / name, ["background-train"], say)
@@ -260,11 +260,11 @@ def test_a_build_appears_when_it_is_whole(resources, tmp_path):
     with pytest.raises(DataError, match="is there already"):
         build("mine")
 
-    def full(done):
+    def full(path, data):
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(DataError, match="free some space"):
-        build("other", full)
+    with monkeypatch.context() as m, pytest.raises(DataError, match="free some space"):
+        build("other", lambda done: m.setattr("pathlib.Path.write_bytes", full))
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 

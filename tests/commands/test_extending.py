@@ -596,6 +596,22 @@ def test_a_name_that_two_entries_cover_is_refused_and_the_others_are_found(tmp_p
             find_system(name)
     faults = {x.system for x in listed_systems() if "exists already" in x.needs}
     assert faults == {"run-9", "run-{10..12}"}
+    (tmp_path / "systems/d.yaml").write_text("d: {command: ./x}\nd: {command: ./y}\n")
+    with pytest.raises(FormatError, match="d.yaml, line 2: the key 'd' appears twice"):
+        find_system("d")
+
+
+@pytest.mark.parametrize("kind", ["function", "rule"])
+def test_a_function_of_yours_is_known_by_its_source_whatever_its_kind(tmp_path, monkeypatch, kind):
+    tools.live_in(monkeypatch, tmp_path)
+    (tmp_path / "systems").mkdir()
+    entry = f"mine: {{kind: {kind}, function: 'mine.py:f'}}\n"
+    (tmp_path / "systems/mine.yaml").write_text(entry)
+    for option in (0, 1):
+        (tmp_path / "systems/mine.py").write_text(f"def f(q):\n    return {option}\n")
+        answers = run_system("sample/ferryman", "mine").answers()
+        assert {a.chosen for a in answers.values()} == {(option,)}
+    assert find_system("random").identity(find_task("sample/ferryman")).settings == {}
 
 
 def test_a_misspelt_kind_is_told_whatever_the_other_fields_are(tmp_path, monkeypatch):

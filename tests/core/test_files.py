@@ -9,7 +9,7 @@ from core_kills import Hatchery
 from core_mutations import flipped, good_or_one_line
 from core_refused import refused
 from refnb import Answer
-from refnb.core.files import read_bytes, read_jsonl, read_yaml, write_atomic
+from refnb.core.files import folder_atomic, read_bytes, read_jsonl, read_yaml, write_atomic
 from refnb.core.types import FormatError, Record, Usage
 from tools import FULL
 
@@ -98,6 +98,18 @@ def test_of_several_writers_at_once_none_sees_anothers_half(tmp_path):
         list(pool.map(lambda i: write_atomic(tmp_path / "a", bytes([i]) * 50_000), range(40)))
     [path] = tmp_path.iterdir()
     assert len(path.read_bytes()) == 50_000 and len(set(path.read_bytes())) == 1
+
+
+def test_a_folder_is_there_to_write_into_and_takes_its_name_when_all_is_well(tmp_path):
+    with folder_atomic(tmp_path / "a/b") as aside:
+        (aside / "x.txt").write_text("x")
+        assert not (tmp_path / "a/b").exists()
+    assert (tmp_path / "a/b/x.txt").read_text() == "x"
+    with pytest.raises(FileNotFoundError, match="input"), folder_atomic(tmp_path / "c"):
+        (tmp_path / "input").read_text()  # no fault of the folder that is written
+    (tmp_path / "file").write_text("old")
+    refused(lambda: folder_atomic(tmp_path / "file/d").__enter__(), "file/d", "cannot write")
+    assert {p.name for p in tmp_path.iterdir()} == {"a", "file"}
 
 
 # JSON lines
@@ -226,6 +238,22 @@ def test_a_wrong_value_in_yaml_or_json_is_told_by_its_keys(tmp_path, key):
     for read in (read_yaml, lambda path, kind: list(read_jsonl(path, kind))):
         path = write_atomic(tmp_path / "shelf", text)
         refused(lambda read=read, path=path: read(path, Shelf), f"field books.{key}.y[1]: Expected")
+
+
+@pytest.mark.parametrize(
+    "twice", ["a: 1\n%s: 2", "b:\n- {a: 1,\n   %s: 2}", "<<: &x {b: 1}\na: 1\n%s: 2"]
+)
+@pytest.mark.parametrize("key", ["a", "'a'", '"\\u0061"', "!!str a"])
+def test_a_key_that_stands_twice_in_yaml_is_refused_by_its_line(tmp_path, twice, key):
+    data = (twice % key).encode()
+    line = len(data.splitlines())
+    refused(lambda: yaml(tmp_path / "x.yaml", data), f"x.yaml, line {line}: the key 'a' appears")
+
+
+def test_a_key_that_is_merged_in_yaml_may_be_written_anew(tmp_path):
+    data = b"a: &a {x: 1, y: 1}\nb: {c: &c {<<: *a, x: 2}}\nd: {<<: *c, x: 3}\n"
+    merged = {"a": {"x": 1, "y": 1}, "b": {"c": {"x": 2, "y": 1}}, "d": {"x": 3, "y": 1}}
+    assert yaml(tmp_path / "x.yaml", data) == merged
 
 
 def test_yaml_with_a_mark_and_crlf(tmp_path):

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate, chain, count
 from pathlib import Path
 from ...core.types import DataError
-from ...core.files import folder_atomic
+from ...core.files import disk_fault, folder_atomic
 from ...core.formats import GAP_COLUMNS
 from .sampler import VARIANTS, Instance, Sampler, Sentence, Subtask, Word
 from .sampler import the_variant
@@ -147,8 +147,9 @@ def build_files(
         for t in sampler.subtasks(variants):
             for file, data in split_files(t, out.name):
                 path = aside / Path(file).relative_to(out.name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
+                with disk_fault(out):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
             if say:
                 say(repr(t))
     return out
