@@ -435,7 +435,9 @@ def compare_(
         values.setdefault(row, {})[column] = cell if column != "p" else c.ours
         # the first has neither difference nor p: the others are compared with it
         empty = column in ("difference", "p") and c.ours is None
-        texts.setdefault(row, {"system": row})[column] = "" if empty else str(cell_text(c, []))
+        texts.setdefault(row, {"system": row})[column] = (
+            "" if empty else str(cell_text(c, [c.reason]))
+        )
     if json:
         about = {"unit": "percent", "title": r.title, "missing": missing, "notes": r.printed.notes}
         return print_json(about | {"systems": values})

@@ -10,6 +10,7 @@ __all__ = ['EVIDENCE', 'LEGEND', 'BOARD_HEADS', 'SOURCES', 'as_provenance', 'rea
            'MissingPlan', 'plan']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
@@ -228,13 +229,15 @@ EVIDENCE = {  # what was done to compute a printed number
 
 def evidence_of(run: str, runs: Mapping[str, str]) -> str:
     """Tell what was done to compute a printed number, as EVIDENCE does, by the run that its cell names and the runs
-    that its report has read. A number of several runs names none of them."""
+    that its report has read. A number of several runs names none of them, but says that it is of `2 runs`."""
     systems = {
         f"{of.partition(':')[2]}@{hash_}": of.partition(":")[2] for of, hash_ in runs.items()
     }
     if run in systems and not systems[run].startswith("published/"):
         return "models"
-    return "answers" if any(x.startswith("published/") for x in systems.values()) else "corpora"
+    if any(x.startswith("published/") for x in systems.values()):
+        return "answers"
+    return "models" if re.fullmatch(r"\d+ runs", run) else "corpora"
 
 # %% ../../nbs/results/06_board.ipynb #12550fe5
 class BoardLine(msgspec.Struct):

@@ -346,7 +346,8 @@ def put_result(job: TableJob, executed: Executed, place: Path, force: bool = Fal
     good, failed = aside.with_suffix(".ipynb"), aside.with_suffix(".failed.ipynb")
     try:
         if executed.failure:
-            write_atomic(failed, executed.notebook)
+            if executed.notebook:  # there is none where a run of the table could not be made
+                write_atomic(failed, executed.notebook)
             return Step(job.name, "failed", executed.seconds, executed.failure)
         state = fate_of_report(job.name, executed.files, place)
         if force and state in ("same", "kept"):
@@ -361,11 +362,12 @@ def put_result(job: TableJob, executed: Executed, place: Path, force: bool = Fal
 
 # %% ../../nbs/results/09_reproduce.ipynb #6ca1eab2
 def code_hash() -> str:
-    "Hash refnb's code and data."
+    "Hash refnb's code, and of its data all that a number may come from; a run's identity has the weights'."
     import refnb
 
-    paths = [*Path(refnb.__file__).parent.rglob("*.py")]
-    paths += [p for end in ("yaml", "jsonl", "txt") for p in packaged("data").rglob(f"*.{end}")]
+    paths = {*Path(refnb.__file__).parent.rglob("*.py")}
+    no_number = (".css", ".js", ".j2", ".md", ".pyc", ".safetensors")
+    paths |= {p for p in packaged("data").rglob("*.*") if p.suffix not in no_number}
     return sha256("".join(sha256(p.read_bytes()) for p in sorted(paths)).encode())
 
 

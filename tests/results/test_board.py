@@ -8,7 +8,7 @@ from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, Lack
 from refnb.core.upstream import files_of, set_names
-from refnb.results.board import Fault, Stale, board, plan
+from refnb.results.board import Fault, Stale, board, evidence_of, plan
 from refnb.results.execution import fate_of_report
 from refnb.results.printed import TAKES, printed, table_names, value_of, ways
 from refnb.results.tables import Report
@@ -61,6 +61,14 @@ def test_the_board_adds_up():
     assert b.summary() in " ".join(readme.split()) and b.by_paper_markdown() in readme
     assert b.total("chosen") == 138
     assert all(x.by_evidence.total() == x.match + x.differ for x in b.lines)
+
+
+def test_a_number_of_several_runs_is_of_models_unless_answers_were_released():
+    rules = {"sample/identifyme:random": "aa", "sample/identifyme:nearest-mention": "bb"}
+    released = rules | {"sample/identifyme:published/gpt-4o": "cc"}
+    told = [evidence_of(run, rules) for run in ("2 runs", "random@aa", "dev, test", "")]
+    assert told == ["models", "models", "corpora", "corpora"]
+    assert evidence_of("2 runs", released) == "answers"
 
 
 def test_the_committed_board_is_what_the_reports_say(tmp_path):

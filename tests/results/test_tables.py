@@ -230,6 +230,14 @@ def test_markdown_shows_numbers_intervals_and_reasons():
     assert kinds == {"match": 1, "unexplained": 1, "blank": 1}
 
 
+def test_texts_of_two_sources_stand_below_one_heading():
+    report = Report("identifyme/table_3_main_results")
+    report.quote("Prompt", "Who is marked?", "the paper")
+    report.quote("Rule", "The nearest name.", "ours")
+    lines = report.markdown().splitlines()
+    assert lines.count("## Texts") == 1 and {"the paper", "ours"} <= {*lines}
+
+
 def test_an_interval_that_holds_every_score_is_not_shown():
     r = Report("identifyme/table_7_breakdowns")
     r.add("options: over 32", "A", interval=Interval(0.5, 0.0, 1.0, 52, 2))
