@@ -73,7 +73,7 @@ def show_missing(tables: list[str], json: bool):
     planned = plan(tables)
     if json:
         ways = [entry.json() for entry in planned]
-        missing = planned.takes.total()
+        missing = planned.by_effort.total()
         return print_json({"ways": ways, "summary": planned.summary(), "missing": missing})
     print_table([entry.row() for entry in planned])
     for entry in planned:

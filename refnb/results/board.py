@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['EVIDENCE', 'LEGEND', 'BOARD_HEADS', 'SOURCES', 'as_provenance', 'read_provenance', 'Fault', 'Stale', 'changed_file',
-           'changed_input', 'id_or_fault', 'changed_run', 'changed_code', 'stale', 'cells_of', 'taken', 'missing_words',
-           'evidence_of', 'BoardLine', 'inputs_here', 'line_of', 'Board', 'board', 'what_it_takes', 'by_paper_table',
-           'report_link', 'board_page', 'paper_pages', 'board_pages', 'write_board', 'board_faults', 'Planned',
-           'MissingPlan', 'plan']
+           'changed_input', 'id_or_fault', 'changed_run', 'changed_code', 'stale', 'cells_of', 'efforts_of',
+           'missing_words', 'evidence_of', 'BoardLine', 'inputs_here', 'line_of', 'Board', 'board', 'effort_words',
+           'by_paper_table', 'report_link', 'board_page', 'paper_pages', 'board_pages', 'write_board', 'board_faults',
+           'Planned', 'MissingPlan', 'plan']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
 import re
@@ -27,7 +27,15 @@ from ..core.runs import is_as_written
 from ..core.upstream import Survey, UpstreamFile, file_stamp, files_of, verify_pin, set_names
 from ..core.upstream import survey, upstream_files
 from ..core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
-from .printed import DIFFERS, TAKES, Way, own_names, papers, printed, printed_again
+from refnb.results.printed import (
+    DIFFERS,
+    EFFORTS,
+    Way,
+    further_names,
+    papers,
+    printed,
+    printed_again,
+)
 from .printed import table_names, ways
 from .forms import CSV
 from .tables import PRINTED_VALUES, Provenance, WHAT_IS_PRINTED, card_id, made_with
@@ -206,18 +214,18 @@ def cells_of(name: str, reports: str | Path) -> list[dict[str, str]]:
     return cells
 
 
-def taken(missing: Counter[str]) -> Counter[str]:
+def efforts_of(missing: Counter[str]) -> Counter[str]:
     "Count missing numbers, by the way that would fill them, by the dearest thing that they take."
-    takes: Counter[str] = Counter()
+    efforts: Counter[str] = Counter()
     for name, n in missing.items():
-        takes[ways()[name].takes] += n
-    return takes
+        efforts[ways()[name].takes] += n
+    return efforts
 
 
-def missing_words(takes: Counter[str]) -> str:
+def missing_words(efforts: Counter[str]) -> str:
     "Say how many numbers are missing, by what they take."
-    parts = "; ".join(f"{takes[x]}: {words}" for x, words in TAKES.items() if takes[x])
-    return f"{takes.total()} are open ({parts or 'none'})"
+    parts = "; ".join(f"{efforts[x]}: {words}" for x, words in EFFORTS.items() if efforts[x])
+    return f"{efforts.total()} are open ({parts or 'none'})"
 
 # %% ../../nbs/results/06_board.ipynb #4f0c6e9a
 EVIDENCE = {  # what was done to compute a printed number
@@ -269,9 +277,9 @@ class BoardLine(msgspec.Struct):
         return self.ways.total()
 
     @property
-    def takes(self) -> Counter[str]:
+    def by_effort(self) -> Counter[str]:
         "Count the numbers that are missing by the dearest thing that they take."
-        return taken(self.ways)
+        return efforts_of(self.ways)
 
     @property
     def printed(self) -> int:
@@ -279,7 +287,7 @@ class BoardLine(msgspec.Struct):
         return self.match + self.differ + self.missing
 
     @property
-    def state(self) -> Literal["complete", "partial", "empty", "nothing printed"]:
+    def coverage(self) -> Literal["complete", "partial", "empty", "nothing printed"]:
         "Tell whether all printed results are computed."
         if not self.printed:
             return "nothing printed"
@@ -288,7 +296,7 @@ class BoardLine(msgspec.Struct):
         return "partial" if self.missing else "complete"
 
     @property
-    def standing(self) -> Literal["regenerated", "stale", "to be run"]:
+    def freshness(self) -> Literal["regenerated", "stale", "to be run"]:
         "Tell how its report is."
         if not self.stale:
             return "regenerated"
@@ -297,10 +305,10 @@ class BoardLine(msgspec.Struct):
     @property
     def report(self) -> str:
         "Say how its report is, and what of it is out of date."
-        return f"stale: {self.stale}" if self.standing == "stale" else self.standing
+        return f"stale: {self.stale}" if self.freshness == "stale" else self.freshness
 
     @property
-    def shown(self) -> str:
+    def kept_report(self) -> str:
         "Say the same on a page that is kept: there a report that still counts is as good as new."
         return "regenerated" if self.stale and self.stale.still_counts else self.report
 
@@ -371,10 +379,10 @@ class Board:
 
     def summary(self) -> str:
         "Summarize the board in three sentences."
-        n, takes = self.total, sum((l.takes for l in self.papers), Counter[str]())
+        n = self.total
         differ = ", ".join(f"{n(kind)} {words}" for kind, words in DIFFERS.items() if n(kind))
-        left = f"{takes.total()} are open"
-        if unmade := sum(l.standing == "to be run" for l in self.papers):
+        left = f"{n('missing')} are open"
+        if unmade := sum(l.freshness == "to be run" for l in self.papers):
             left += f": {unmade} tables were not made here (refnb reproduce)"
         return (
             f"Of {n('printed')} numbers that our sources print, {n('chosen')} of them identifiers and "
@@ -384,7 +392,7 @@ class Board:
 
     def __repr__(self):
         lines = [
-            f"  {l.name:44} {l.state:15} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
+            f"  {l.name:44} {l.coverage:15} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
             for l in self.lines
         ]
         return "\n".join([self.summary(), *lines])
@@ -411,16 +419,16 @@ def board(
     """
     s = s or load_settings()
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
-    return Board([line_of(n, s, look) for n in [*table_names(), *own_names()]])
+    return Board([line_of(n, s, look) for n in [*table_names(), *further_names()]])
 
 # %% ../../nbs/results/06_board.ipynb #83c2a10b
-def what_it_takes(missing: Counter[str]) -> str:
+def effort_words(missing: Counter[str]) -> str:
     "Say how many missing cells take what, with the hours of a GPU: `29 download, 92 GPU (505 h)`."
-    takes, parts = taken(missing), []
-    for k in TAKES:
+    efforts, parts = efforts_of(missing), []
+    for k in EFFORTS:
         hours = sum(ways()[name].hours for name in missing if ways()[name].takes == k)
         of_gpu = f" ({hours:,g} h)" if k in ("GPU", "search") else ""
-        parts += [f"{takes[k]} {k}{of_gpu}"] * (takes[k] > 0)
+        parts += [f"{efforts[k]} {k}{of_gpu}"] * (efforts[k] > 0)
     return ", ".join(parts)
 
 
@@ -435,7 +443,7 @@ def by_paper_table(b: Board) -> str:
         missing = sum((l.ways for l in of.lines), Counter[str]())
         n = of.total
         counts = [n("printed"), n("match") + n("differ"), n("match")]
-        row = [papers()[p].paper, *map(str, counts), ", ".join(done), what_it_takes(missing)]
+        row = [papers()[p].paper, *map(str, counts), ", ".join(done), effort_words(missing)]
         out.append(f"| {' | '.join(row)} |")
     return "\n".join(out)
 
@@ -457,25 +465,25 @@ BOARD_HEADS = (
 
 def report_link(l: BoardLine, folder: str = "") -> str:
     "Link a table's number to its report, if there is one."
-    if l.standing == "to be run":
+    if l.freshness == "to be run":
         return l.number
     return f"[{l.number}]({folder}{l.name.partition('/')[2]}.md)"
 
 
 def board_page(b: Board) -> str:
     "Write the page as Markdown; each paper has one of its own."
-    words = ", ".join(f"*{k}*: {x}" for k, x in TAKES.items())
-    open_ = f"What is open takes {words}."
-    out = ["# Board", "", b.by_paper_markdown(), "", b.summary(), "", open_, "", LEGEND, ""]
+    efforts = sum((l.by_effort for l in b.lines), Counter[str]())
+    words = ", ".join(f"*{k}*: {x}" for k, x in EFFORTS.items() if efforts[k])
+    open_ = [f"What is open takes {words}.", ""] * bool(words)
+    out = ["# Board", "", b.by_paper_markdown(), "", b.summary(), "", *open_, LEGEND, ""]
     for p, lines in b.by_paper().items():
         title = f"## [{to_md(papers()[p].paper)}]({p}/README.md)"
         out += [title, "", BOARD_HEADS, "|---|---|---" + "|--:" * 6 + "|---" + "|--:" * 3 + "|"]
         for l in lines:
-            state: str = l.state
-            if l.shown != "regenerated":
-                state += f"; {l.standing}"
+            is_good = l.kept_report == "regenerated"
+            state = l.coverage if is_good else f"{l.coverage}; {l.freshness}"
             counts = [l.printed, l.chosen, l.match, l.explained, l.other_data, l.unexplained]
-            shown = [what_it_takes(l.ways), l.repeated, l.beyond, l.apart]
+            shown = [effort_words(l.ways), l.repeated, l.beyond, l.apart]
             row = [report_link(l, p + "/"), to_md(l.title), state]
             row += [str(x or "") for x in (*counts, *shown)]
             out.append(f"| {' | '.join(row)} |")
@@ -501,7 +509,7 @@ def paper_pages(b: Board) -> dict[str, str]:
         page += ["| table | what | printed in | report | made from |", "|---" * 5 + "|"]
         for l in lines:
             row = [report_link(l), to_md(l.title), SOURCES[printed(l.name).source]]
-            page.append(f"| {' | '.join([*row, to_md(l.shown), to_md(l.needs)])} |")
+            page.append(f"| {' | '.join([*row, to_md(l.kept_report), to_md(l.needs)])} |")
         out[paper] = "\n".join([*page, ""])
     return out
 
@@ -564,7 +572,7 @@ class Planned(NamedTuple):
         w = self.way
         return {
             "cells": self.total,
-            "takes": TAKES[w.takes],
+            "takes": EFFORTS[w.takes],
             "what": w.title,
             "download": f"{self.download:,.0f} MB" if self.download else "",
             "hours": f"{w.hours:g}" if w.hours else "",
@@ -581,12 +589,12 @@ class MissingPlan(list[Planned]):
     "The ways that would fill cells, in order."
 
     @property
-    def takes(self) -> Counter[str]:
+    def by_effort(self) -> Counter[str]:
         "Count the missing numbers by what they take, as the board does."
         return sum((Counter({x.way.takes: x.total}) for x in self), Counter[str]())
 
     def summary(self) -> str:
-        return f"{missing_words(self.takes)}."
+        return f"{missing_words(self.by_effort)}."
 
     def __repr__(self):
         return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])

@@ -30,7 +30,7 @@ from ..benchmarks.tasks import Task, benchmarks, find_task, is_task, tasks
 from ..models.registry import find_system, is_system, system_names
 from ..models.running import run, summarize
 from ..models.systems import info_of
-from .printed import Notebook, OWN_PAPER, bind, notebook_of, own_names, papers
+from .printed import Notebook, OWN_PAPER, bind, notebook_of, further_names, papers
 from .printed import parameters_of, printed, read_notebook, table_names
 from .tables import sha256, values_id
 from .board import Board, board, read_provenance, stale, write_board
@@ -61,7 +61,7 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
 
 def choose(names: Iterable[str]) -> list[str]:
     "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
-    known_tables, out = [*table_names(), *own_names()], dict[str, None]()
+    known_tables, out = [*table_names(), *further_names()], dict[str, None]()
     for name in names or papers():
         if name.partition("/")[0] == OWN_PAPER:
             folder = Path(your_folder("tables"))

@@ -26,7 +26,7 @@ from ..core.summaries import Outline, find_summaries, places_of_summaries, read_
 from ..core.summaries import record_or_none, split_hash, summaries_folder
 from ..metrics.uncertainty import Interval
 from .printed import Basis, Cell, Column, Kind, OWN_PAPER, Printed, PrintedValue, Unit
-from .printed import notebook_of, own_names, papers, parameters_of, printed
+from .printed import notebook_of, further_names, papers, parameters_of, printed
 from .printed import read_notebook, value_of, ways
 from .forms import Contents, grid_markdown, notes, png, to_csv, to_latex, to_markdown
 
@@ -228,7 +228,7 @@ class Report(TableCells, Sources):
         paper, t = self.name.split("/")[0], self.printed
         if paper == OWN_PAPER:
             return t.title
-        if self.name in own_names():
+        if self.name in further_names():
             return f"{paper}: {t.title}"
         of = " (submission)" if t.source == "submission" else ""
         return f"{papers()[paper].cite.split(',')[0]}{of}, Table {t.number}: {t.title}"

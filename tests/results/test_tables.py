@@ -10,7 +10,7 @@ from refnb.core.types import DataError, FormatError
 from refnb.metrics.uncertainty import Interval
 from refnb.results.printed import (
     as_printed,
-    own_names,
+    further_names,
     papers,
     printed,
     printed_again,
@@ -249,7 +249,7 @@ def test_an_interval_that_holds_every_score_is_not_shown():
 
 def test_ticks_are_of_what_is_counted():
     "A constant or a level of chance beside its print has none."
-    for name in [*table_names(), *own_names()]:
+    for name in [*table_names(), *further_names()]:
         page = (ROOT / "reports" / f"{name}.md").read_text()
         grid = [x for x in page.splitlines() if x.startswith("| ")]
         counted = re.search(r"^\* (\d+) of \d+ printed numbers that can be", page, re.M)
