@@ -27,16 +27,8 @@ from ..core.runs import is_as_written
 from ..core.upstream import Survey, UpstreamFile, file_stamp, files_of, verify_pin, set_names
 from ..core.upstream import survey, upstream_files
 from ..core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
-from refnb.results.printed import (
-    DIFFERS,
-    EFFORTS,
-    Way,
-    further_names,
-    papers,
-    printed,
-    printed_again,
-)
-from .printed import table_names, ways
+from .printed import DIFFERS, EFFORTS, Way, further_names, papers, printed
+from .printed import printed_again, table_names, ways
 from .forms import CSV
 from .tables import PRINTED_VALUES, Provenance, WHAT_IS_PRINTED, card_id, made_with
 from .tables import set_id, sha256, values_id

@@ -205,7 +205,7 @@ def as_printed(value: float, decimals: int, rounding: Rounding = "half-up") -> D
 
 # %% ../../nbs/results/03_printed.ipynb #1c546466
 EFFORTS = {  # what a way takes, dearest last, as the board counts it
-    "not made": "a table that was not made here, whatever its cells take: refnb reproduce",
+    "not made": "a table that was not made here: refnb reproduce",
     "download": "one command and its download",
     "script": "another's script or environment, then commands",
     "licence": "a licence",

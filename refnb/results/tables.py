@@ -118,13 +118,13 @@ class TableCells:
             if not math.isfinite(ours):
                 needs, reason = needs or "undefined", reason or f"the computation gave {ours}"
                 ours = None
-        way = ""
         if ours is None:
-            way, reason = way_to(needs, reason, where, value is not None and not basis)
+            needs, reason = way_to(needs, reason, where, value is not None and not basis)
         if (row, column) in self.cells:
             raise DataError("appears twice", where)
         c = Cell(row, column, ours, low, high, n, source, reason, mode, **form)
-        c = c.changed(needs=way, basis=basis, others=others or {}, because=because, cause=cause)
+        needs = needs if ours is None else ""
+        c = c.changed(needs=needs, basis=basis, others=others or {}, because=because, cause=cause)
         self.cells[row, column] = c
         return c
 
