@@ -89,7 +89,7 @@ def show_missing(tables: list[str], json: bool):
 # %% ../../nbs/commands/09_reproducing.ipynb #6755278f
 def export_run(name: str, out: str, json: bool):
     "Write a run, here or as a summary, as records of Every Eval Ever, and say what they hold."
-    from refnb.results.every_eval_ever import export_eee
+    from refnb.results.sharing import export_eee
     from refnb.results.scores import run_outcomes, split_run_name
 
     s = load_settings()

@@ -382,7 +382,7 @@ def compare_(
     from refnb.benchmarks.tasks import is_task
     from refnb.models.published.logs import asked_otherwise
     from refnb.models.registry import find_system, is_system
-    from refnb.results.leaderboard import compare_systems, leaderboard, leaderboard_figure
+    from refnb.results.sharing import compare_systems, leaderboard, leaderboard_figure
     from refnb.results.plots import drawable
     from refnb.results.scores import compare
     from refnb.results.forms import cell_text

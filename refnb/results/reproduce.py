@@ -34,7 +34,8 @@ from ..models.systems import info_of
 from .printed import Notebook, OWN_PAPER, bind, notebook_of, further_names, papers
 from .printed import parameters_of, printed, read_notebook, table_names
 from .tables import sha256, values_id
-from .board import Board, board, read_provenance, stale, write_board
+from .board import Board, board, write_board
+from .stale import read_provenance, stale
 from .execution import Executed, Fate, Notebooks, cannot_write, execute
 from .execution import fate_of_report, put, with_looks
 

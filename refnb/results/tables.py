@@ -326,7 +326,7 @@ def code_id(code: str) -> str:
 
 
 # what runs notebooks or shows reports, and makes no number
-NO_SOURCE = r"refnb\.(commands|results\.(pages|board|execution|reproduce))\b"
+NO_SOURCE = r"refnb\.(commands|results\.(pages|stale|board|execution|reproduce))\b"
 
 
 def modules_used() -> list[str]:

@@ -8,9 +8,10 @@ from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, Lack
 from refnb.core.upstream import files_of, set_names
-from refnb.results.board import Fault, Stale, board, evidence_of, plan
+from refnb.results.board import board, evidence_of, plan
 from refnb.results.execution import fate_of_report
 from refnb.results.printed import EFFORTS, printed, table_names, value_of, ways
+from refnb.results.stale import Fault, Stale
 from refnb.results.tables import Report
 import tools
 from results_reports import board_says, quietly, whole_report
