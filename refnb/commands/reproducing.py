@@ -55,9 +55,15 @@ def reproduce_(
             echo(f"with parameters of yours: the reports are in {batch.place}")
         else:
             names = {x.name for x in batch.steps}
-            fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
+            numbers = ("match", "differ", "unexplained", "missing", "beyond")
             lines = [x for x in batch.board.lines if x.name in names]
-            print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
+            print_table(
+                [
+                    {"table": x.name, "report": x.report, "state": x.coverage}
+                    | {k: getattr(x, k) for k in numbers}
+                    for x in lines
+                ]
+            )
         if not tables:
             echo("", batch.board.summary())
     if batch.failed:
