@@ -55,7 +55,7 @@ _NAMES = {
     "accuracy": "metrics.choice",
     "score": "results.scores",
     "compare": "results.scores",
-    "leaderboard": "results.leaderboard",
+    "leaderboard": "results.sharing",
     "cluster_interval": "metrics.uncertainty",
     "load": "core.corpora",
     "read_documents": "core.reading",

@@ -36,7 +36,7 @@ def list_tables(s: Settings) -> list[dict]:
 
     numbers = ("printed", "match", "differ", "unexplained", "missing")
     return [
-        {"table": line.name, "kind": line.table_kind, "state": line.state}
+        {"table": line.name, "kind": line.table_kind, "state": line.coverage}
         | {k: getattr(line, k) for k in numbers}
         | {"report": line.report, "made from": line.needs}
         for line in board(s).lines

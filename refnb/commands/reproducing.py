@@ -55,9 +55,15 @@ def reproduce_(
             echo(f"with parameters of yours: the reports are in {batch.place}")
         else:
             names = {x.name for x in batch.steps}
-            fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
+            numbers = ("match", "differ", "unexplained", "missing", "beyond")
             lines = [x for x in batch.board.lines if x.name in names]
-            print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
+            print_table(
+                [
+                    {"table": x.name, "report": x.report, "state": x.coverage}
+                    | {k: getattr(x, k) for k in numbers}
+                    for x in lines
+                ]
+            )
         if not tables:
             echo("", batch.board.summary())
     if batch.failed:
@@ -73,7 +79,7 @@ def show_missing(tables: list[str], json: bool):
     planned = plan(tables)
     if json:
         ways = [entry.json() for entry in planned]
-        missing = planned.takes.total()
+        missing = planned.by_effort.total()
         return print_json({"ways": ways, "summary": planned.summary(), "missing": missing})
     print_table([entry.row() for entry in planned])
     for entry in planned:
@@ -89,7 +95,7 @@ def show_missing(tables: list[str], json: bool):
 # %% ../../nbs/commands/09_reproducing.ipynb #6755278f
 def export_run(name: str, out: str, json: bool):
     "Write a run, here or as a summary, as records of Every Eval Ever, and say what they hold."
-    from refnb.results.every_eval_ever import export_eee
+    from refnb.results.sharing import export_eee
     from refnb.results.scores import run_outcomes, split_run_name
 
     s = load_settings()

@@ -382,7 +382,7 @@ def compare_(
     from refnb.benchmarks.tasks import is_task
     from refnb.models.published.logs import asked_otherwise
     from refnb.models.registry import find_system, is_system
-    from refnb.results.leaderboard import compare_systems, leaderboard, leaderboard_figure
+    from refnb.results.sharing import compare_systems, leaderboard, leaderboard_figure
     from refnb.results.plots import drawable
     from refnb.results.scores import compare
     from refnb.results.forms import cell_text
@@ -435,7 +435,9 @@ def compare_(
         values.setdefault(row, {})[column] = cell if column != "p" else c.ours
         # the first has neither difference nor p: the others are compared with it
         empty = column in ("difference", "p") and c.ours is None
-        texts.setdefault(row, {"system": row})[column] = "" if empty else str(cell_text(c, []))
+        texts.setdefault(row, {"system": row})[column] = (
+            "" if empty else str(cell_text(c, [c.reason]))
+        )
     if json:
         about = {"unit": "percent", "title": r.title, "missing": missing, "notes": r.printed.notes}
         return print_json(about | {"systems": values})

@@ -23,7 +23,7 @@ from ..core.files import write_atomic
 from ..core.pages import csv_rows
 from .printed import read_notebook
 from .tables import sha256
-from .board import as_provenance, read_provenance, stale
+from .stale import as_provenance, read_provenance, stale
 
 # %% ../../nbs/results/08_execution.ipynb #e7210df8
 class Executed(NamedTuple):

@@ -26,7 +26,7 @@ from ..core.summaries import Outline, find_summaries, places_of_summaries, read_
 from ..core.summaries import record_or_none, split_hash, summaries_folder
 from ..metrics.uncertainty import Interval
 from .printed import Basis, Cell, Column, Kind, OWN_PAPER, Printed, PrintedValue, Unit
-from .printed import notebook_of, own_names, papers, parameters_of, printed
+from .printed import notebook_of, further_names, papers, parameters_of, printed
 from .printed import read_notebook, value_of, ways
 from .forms import Contents, grid_markdown, notes, png, to_csv, to_latex, to_markdown
 
@@ -118,13 +118,13 @@ class TableCells:
             if not math.isfinite(ours):
                 needs, reason = needs or "undefined", reason or f"the computation gave {ours}"
                 ours = None
-        way = ""
         if ours is None:
-            way, reason = way_to(needs, reason, where, value is not None and not basis)
+            needs, reason = way_to(needs, reason, where, value is not None and not basis)
         if (row, column) in self.cells:
             raise DataError("appears twice", where)
         c = Cell(row, column, ours, low, high, n, source, reason, mode, **form)
-        c = c.changed(needs=way, basis=basis, others=others or {}, because=because, cause=cause)
+        needs = needs if ours is None else ""
+        c = c.changed(needs=needs, basis=basis, others=others or {}, because=because, cause=cause)
         self.cells[row, column] = c
         return c
 
@@ -228,7 +228,7 @@ class Report(TableCells, Sources):
         paper, t = self.name.split("/")[0], self.printed
         if paper == OWN_PAPER:
             return t.title
-        if self.name in own_names():
+        if self.name in further_names():
             return f"{paper}: {t.title}"
         of = " (submission)" if t.source == "submission" else ""
         return f"{papers()[paper].cite.split(',')[0]}{of}, Table {t.number}: {t.title}"
@@ -326,7 +326,7 @@ def code_id(code: str) -> str:
 
 
 # what runs notebooks or shows reports, and makes no number
-NO_SOURCE = r"refnb\.(commands|results\.(pages|board|execution|reproduce))\b"
+NO_SOURCE = r"refnb\.(commands|results\.(pages|stale|board|execution|reproduce))\b"
 
 
 def modules_used() -> list[str]:

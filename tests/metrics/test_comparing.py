@@ -10,7 +10,7 @@ from refnb.commands.cli import main
 from refnb.core.types import DataError
 from refnb.metrics.uncertainty import holm
 from refnb.metrics.uncertainty import paired_difference
-from refnb.results.leaderboard import compare_systems
+from refnb.results.sharing import compare_systems
 
 TASK = "sample/identifyme"
 

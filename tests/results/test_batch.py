@@ -9,6 +9,7 @@ from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.upstream import files_of
 from refnb.results import reproduce as batches
+from refnb.results.execution import Executed
 from refnb.results.printed import table_names
 import tools
 from results_reports import (
@@ -52,6 +53,26 @@ def test_runs_that_are_made_and_those_that_need_a_model_are_told_apart(tmp_path)
     folders = dict.fromkeys(("runs", "reports"), str(tmp_path))
     runs = batches.BatchRuns(load_settings("/", env={}, offline=True, **folders))
     assert list(runs.make_for(job)) == [(1, 2), (1, 1), (2, 0)] and not runs.fault(job)
+
+
+def test_a_run_that_fails_leaves_the_notebook_of_an_earlier_failure(tmp_path):
+    job = batches.TableJob("identifyme/table_3_main_results", b"{}", {})
+    for executed in (Executed(notebook=b"{}", failure="a cell"), Executed(failure="a run")):
+        assert batches.put_result(job, executed, tmp_path).said == executed.failure
+        [kept] = (tmp_path / ".batch").glob("*.failed.ipynb")
+        assert kept.read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("end", ["conll", "csv", "json", "tsv", "py", "yaml"])
+def test_any_file_of_data_that_a_number_may_come_from_counts_as_code(tmp_path, monkeypatch, end):
+    (tmp_path / "page.css").touch()
+    (tmp_path / f"part.{end}").touch()
+    monkeypatch.setattr(batches, "packaged", lambda name: tmp_path)
+    hashes = [batches.code_hash()]
+    for file in ("page.css", f"part.{end}"):
+        (tmp_path / file).write_text("changed")
+        hashes.append(batches.code_hash())
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 # What is wrong in a notebook: one batch of such notebooks, each with an earlier report in place

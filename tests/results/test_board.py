@@ -8,9 +8,10 @@ from refnb.core.runs import with_id
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, Lack
 from refnb.core.upstream import files_of, set_names
-from refnb.results.board import Fault, Stale, board, plan
+from refnb.results.board import board, evidence_of, plan
 from refnb.results.execution import fate_of_report
-from refnb.results.printed import TAKES, printed, table_names, value_of, ways
+from refnb.results.printed import EFFORTS, printed, table_names, value_of, ways
+from refnb.results.stale import Fault, Stale
 from refnb.results.tables import Report
 import tools
 from results_reports import board_says, quietly, whole_report
@@ -40,9 +41,9 @@ def test_the_board_counts_each_number_once_and_by_its_kind_of_difference(tmp_pat
     s = settings(reports=str(tmp_path))
     [line] = (x for x in board(s).lines if x.name == name)
     counts = (line.match, line.explained, line.other_data, line.unexplained, line.repeated)
-    assert counts == (1, 1, 1, 1, 56) and line.printed == 28 and line.state == "partial"
-    missing = plan([name], s).takes
-    assert missing == line.takes and missing.total() == 24
+    assert counts == (1, 1, 1, 1, 56) and line.printed == 28 and line.coverage == "partial"
+    missing = plan([name], s).by_effort
+    assert missing == line.by_effort and missing.total() == 24
 
 
 def test_the_board_adds_up():
@@ -51,16 +52,24 @@ def test_the_board_adds_up():
     for line in b.lines:
         computed = line.match + line.differ
         assert line.printed == computed + line.missing and line.unexplained <= line.differ
-        assert set(line.takes) <= set(TAKES)
+        assert set(line.by_effort) <= set(EFFORTS)
         if not line.printed:
             state = "nothing printed"
         else:
             state = "complete" if not line.missing else "partial" if computed else "empty"
-        assert line.state == state, line.name
+        assert line.coverage == state, line.name
     readme = (ROOT / "README.md").read_text()
     assert b.summary() in " ".join(readme.split()) and b.by_paper_markdown() in readme
     assert b.total("chosen") == 138
     assert all(x.by_evidence.total() == x.match + x.differ for x in b.lines)
+
+
+def test_a_number_of_several_runs_is_of_models_unless_answers_were_released():
+    rules = {"sample/identifyme:random": "aa", "sample/identifyme:nearest-mention": "bb"}
+    released = rules | {"sample/identifyme:published/gpt-4o": "cc"}
+    told = [evidence_of(run, rules) for run in ("2 runs", "random@aa", "dev, test", "")]
+    assert told == ["models", "models", "corpora", "corpora"]
+    assert evidence_of("2 runs", released) == "answers"
 
 
 def test_the_committed_board_is_what_the_reports_say(tmp_path):
@@ -79,7 +88,7 @@ def test_every_missing_number_has_one_way_and_board_and_plan_agree():
     found, lines = plan(s=here), [x for x in board(here).papers if x.missing]
     for line in lines:
         assert sum(x.cells.get(line.name, 0) for x in found) == line.missing, line.name
-    assert found.takes == sum((x.takes for x in lines), Counter())
+    assert found.by_effort == sum((x.by_effort for x in lines), Counter())
     assert all(x.way.commands or x.way.by_hand for x in found)
 
 
@@ -106,6 +115,12 @@ def test_a_printed_number_that_is_missing_names_what_would_fill_it():
     assert (cell.kind, ways()[cell.needs].takes) == ("missing", "download") and cell.why
     r.add(row, "full / B3", needs=Lack("files", "it is away", "refnb fetch litbank", "litbank"))
     assert r.cells[row, "full / B3"].needs == "litbank"
+
+
+def test_numbers_of_tables_that_were_not_made_are_counted_as_such(tmp_path, settings):
+    b = board(settings(reports=str(tmp_path)))
+    assert {effort for line in b.papers for effort in line.by_effort} == {"not made"}
+    assert "292 not made |" in b.by_paper_markdown() and "download" not in b.by_paper_markdown()
 
 
 def test_one_fetch_is_what_a_missing_set_takes():

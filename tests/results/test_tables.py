@@ -10,7 +10,7 @@ from refnb.core.types import DataError, FormatError
 from refnb.metrics.uncertainty import Interval
 from refnb.results.printed import (
     as_printed,
-    own_names,
+    further_names,
     papers,
     printed,
     printed_again,
@@ -230,6 +230,14 @@ def test_markdown_shows_numbers_intervals_and_reasons():
     assert kinds == {"match": 1, "unexplained": 1, "blank": 1}
 
 
+def test_texts_of_two_sources_stand_below_one_heading():
+    report = Report("identifyme/table_3_main_results")
+    report.quote("Prompt", "Who is marked?", "the paper")
+    report.quote("Rule", "The nearest name.", "ours")
+    lines = report.markdown().splitlines()
+    assert lines.count("## Texts") == 1 and {"the paper", "ours"} <= {*lines}
+
+
 def test_an_interval_that_holds_every_score_is_not_shown():
     r = Report("identifyme/table_7_breakdowns")
     r.add("options: over 32", "A", interval=Interval(0.5, 0.0, 1.0, 52, 2))
@@ -241,7 +249,7 @@ def test_an_interval_that_holds_every_score_is_not_shown():
 
 def test_ticks_are_of_what_is_counted():
     "A constant or a level of chance beside its print has none."
-    for name in [*table_names(), *own_names()]:
+    for name in [*table_names(), *further_names()]:
         page = (ROOT / "reports" / f"{name}.md").read_text()
         grid = [x for x in page.splitlines() if x.startswith("| ")]
         counted = re.search(r"^\* (\d+) of \d+ printed numbers that can be", page, re.M)
