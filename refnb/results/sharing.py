@@ -7,22 +7,17 @@ __all__ = ['compare_systems', 'outcomes_in_whole', 'leaderboard', 'leaderboard_f
            'result_record', 'EeeFiles', 'export_eee']
 
 # %% ../../nbs/results/14_sharing.ipynb #09b97699
-import hashlib, time, uuid
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
-import msgspec
 import pandas as pd
-from ..core.files import write_atomic
-from ..core.runs import ClusterAnswer, Run, RunInfo
+from ..core.runs import Run, RunInfo
 from ..core.settings import Settings, load_settings
 from ..core.summaries import places_of_summaries, read_outline, split_hash, summaries_folder
-from ..core.types import Answer, CallError, DataError, Question, nearest, safe_name
-from ..metrics.choice import credit, labels
+from ..core.types import Answer, CallError, DataError, Question, nearest
+from ..metrics.choice import labels
 from ..metrics.uncertainty import Interval, cluster_interval, holm, jackknife, paired_difference
 from ..benchmarks.tasks import Task, benchmarks, find_task, is_task, tasks, the_card
-from ..models.language.systems import LanguageModelSystem, provider_of
 from ..models.registry import find_system, is_system, system_names, system_title
 from .scores import Missing, as_outcomes, document_scores, outcomes_on
 from .scores import questions_of_run, run_counts, run_outcomes, score, shared_credits
@@ -153,8 +148,19 @@ def leaderboard_figure(r: Report) -> Any:  # a matplotlib figure
     return dots(panels, rows, r.title, xlabel="percent")
 
 # %% ../../nbs/results/14_sharing.ipynb #42cf0d51
+import hashlib, time, uuid
+from importlib.metadata import version
+import msgspec
+from ..core.files import write_atomic
+from ..core.runs import ClusterAnswer
+from ..core.types import safe_name
+from ..metrics.choice import credit
+
+
 def model_record(info: RunInfo, s: Settings) -> dict[str, Any]:
     "Describe the system of a run as a model of Every Eval Ever."
+    from refnb.models.language.systems import LanguageModelSystem, provider_of
+
     name, deployed = info.system, "unknown"
     system = find_system(name, s) if is_system(name, s) else None
     if isinstance(system, LanguageModelSystem):
