@@ -24,7 +24,7 @@ from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
 from refnb.models.live import Proof
 from refnb.models.systems import Failure
-from refnb.results import board, printed
+from refnb.results import printed, stale
 from refnb.results.papers import altentities_labels
 from refnb.results.printed import read_paper
 
@@ -313,7 +313,7 @@ READERS = {
         "settings.ini",
     ),
     "notebook": Reader(json.dumps(NOTEBOOK).encode(), of_notebook),
-    "provenance": of_bytes(runs.with_id(encoded(PROVENANCE)), board.as_provenance),
+    "provenance": of_bytes(runs.with_id(encoded(PROVENANCE)), stale.as_provenance),
     "run": of_run("run.json"),
     "seal": of_run("seal.json"),
     "journal": of_run("answers.jsonl"),
