@@ -2,7 +2,7 @@
 
 `make site` runs `sphinx-build -c docs . _site`. Pages load nothing from another host; a link that leads nowhere fails the build."""
 
-import ast, json, re, subprocess, sys
+import ast, json, re, shutil, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -176,7 +176,8 @@ def write_reference() -> None:
     (PAGES / "api.md").write_text(text + contents(modules))
 
 
-(PAGES / "modules").mkdir(parents=True, exist_ok=True)
+shutil.rmtree(PAGES, ignore_errors=True)  # with what was renamed since
+(PAGES / "modules").mkdir(parents=True)
 EXTRA.mkdir(exist_ok=True)
 for room in ROOMS:
     write_room(room)
