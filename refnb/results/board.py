@@ -8,7 +8,6 @@ __all__ = ['EVIDENCE', 'LEGEND', 'BOARD_HEADS', 'SOURCES', 'cells_of', 'efforts_
            'paper_pages', 'board_pages', 'write_board', 'board_faults', 'Planned', 'MissingPlan', 'plan']
 
 # %% ../../nbs/results/07_board.ipynb #d6a1fb85
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -75,16 +74,15 @@ EVIDENCE = {  # what was done to compute a printed number
 
 
 def evidence_of(run: str, runs: Mapping[str, str]) -> str:
-    """Tell what was done to compute a printed number, as EVIDENCE does, by the run that its cell names and the runs
-    that its report has read. A number of several runs names none of them, but says that it is of `2 runs`."""
+    """Tell what was done to compute a printed number, as EVIDENCE does, by the runs that its cell names and those that
+    its report has read."""
     systems = {
         f"{of.partition(':')[2]}@{hash_}": of.partition(":")[2] for of, hash_ in runs.items()
     }
-    if run in systems and not systems[run].startswith("published/"):
+    of_cell = [systems[x] for x in run.split() if x in systems]
+    if of_cell and not any(x.startswith("published/") for x in of_cell):
         return "models"
-    if any(x.startswith("published/") for x in systems.values()):
-        return "answers"
-    return "models" if re.fullmatch(r"\d+ runs", run) else "corpora"
+    return "answers" if any(x.startswith("published/") for x in systems.values()) else "corpora"
 
 # %% ../../nbs/results/07_board.ipynb #12550fe5
 class BoardLine(msgspec.Struct):

@@ -66,10 +66,14 @@ def test_the_board_adds_up():
 
 def test_a_number_of_several_runs_is_of_models_unless_answers_were_released():
     rules = {"sample/identifyme:random": "aa", "sample/identifyme:nearest-mention": "bb"}
-    released = rules | {"sample/identifyme:published/gpt-4o": "cc"}
-    told = [evidence_of(run, rules) for run in ("2 runs", "random@aa", "dev, test", "")]
-    assert told == ["models", "models", "corpora", "corpora"]
-    assert evidence_of("2 runs", released) == "answers"
+    both = rules | {"sample/identifyme:published/gpt-4o": "cc"}
+    several = "random@aa nearest-mention@bb"
+    for runs in (rules, both):
+        assert [evidence_of(run, runs) for run in (several, "random@aa")] == ["models"] * 2
+    assert evidence_of("dev, test", rules) == "corpora"
+    assert [evidence_of(run, both) for run in (f"{several} published/gpt-4o@cc", "")] == [
+        "answers"
+    ] * 2
 
 
 def test_the_committed_board_is_what_the_reports_say(tmp_path):

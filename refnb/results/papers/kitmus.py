@@ -140,7 +140,7 @@ def add_cell(
         report.add(row, column, needs=runs.lack)
         return None
     t = together(runs.counts, score)
-    run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
+    run = " ".join(runs.names)
     n = sum(c.texts for c in runs.counts[0].values())
     cause: Literal["", "data"] = "data" if because else ""
     cell = report.add(row, column, t.mean, source=run, n=n, because=because, cause=cause)
